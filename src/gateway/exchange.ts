@@ -63,6 +63,11 @@ export class Exchange {
     return this.#hasEnded || this.#failure !== null;
   }
 
+  /** Address at which the agent server of this attempt listens; null between attempts. */
+  get server(): Pick<Replica, "host" | "port"> | null {
+    return this.#replica;
+  }
+
   get counter(): TrafficCounter {
     return this.#counter;
   }

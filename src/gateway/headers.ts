@@ -112,6 +112,8 @@ export function framingHeaders(request: IncomingMessage): RawHeaders {
 
 export interface AnswerOptions {
   address: Address;
+  /** Address at which the agent server listens. */
+  server: { host: string; port: number } | null;
   isFromConsole: boolean;
   revisionId: string | null;
   requestId: string;
@@ -120,7 +122,7 @@ export interface AnswerOptions {
 /** Returns the headers for the client. Node frames the body itself. */
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
-  const { address, isFromConsole } = options;
+  const { address, server, isFromConsole } = options;
   if (isFromConsole) headers.push(...dataOnly);
   const isShared = address.prefix !== "";
   if (isShared && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
@@ -130,15 +132,19 @@ export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): 
     if (perHop?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
     if (isFromConsole && !passesToConsole(lower)) return;
     if (lower === clearsSite || (isShared && !passesSharedOrigin(lower))) return;
-    const sent = forBrowser(lower, value, address);
+    const sent = forBrowser(lower, value, { address, server });
     if (sent !== null) headers.push(name, sent);
   });
   return headers;
 }
 
 /** Returns a header value of an agent as browsers must see it, or null for a header that must not reach them. */
-function forBrowser(lower: string, value: string, address: Address): string | null {
-  if (lower === "location") return publicLocation(value, address);
+function forBrowser(
+  lower: string,
+  value: string,
+  { address, server }: Pick<AnswerOptions, "address" | "server">,
+): string | null {
+  if (lower === "location") return publicLocation(withoutOwnOrigin(value, server), address);
   return lower === "set-cookie" ? agentSetCookie(value, address) : value;
 }
 
@@ -168,6 +174,21 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
   const isPublic = path === prefix || path.startsWith(`${prefix}/`);
   return isWithinServer && !isPublic ? `${origin}${prefix}${path}` : location;
 }
+
+/**
+ * Returns a redirect to the address at which the agent server listens without that address, which leads nowhere for the client. Next.js
+ * redirects there from its middleware, because it does not read the Host header.
+ */
+function withoutOwnOrigin(location: string, server: AnswerOptions["server"]): string {
+  const [origin = "", host = "", port = ""] =
+    /^https?:\/\/([^/?#@:]*|\[[^\]/?#@]*\]):(\d+)(?=[/?#]|$)/i.exec(location) ?? [];
+  if (server === null || Number(port) !== server.port || !(localNames.has(host) || host === server.host))
+    return location;
+  const rest = location.slice(origin.length);
+  return rest.startsWith("/") && !rest.startsWith("//") ? rest : `/${rest.replace(/^\/+/, "")}`;
+}
+
+const localNames = new Set(["localhost", "127.0.0.1", "0.0.0.0", "[::1]", "[::]"]);
 
 /**
  * With path routing, an agent shares its origin with the console. The sandbox gives its pages an origin of their own:

@@ -43,3 +43,11 @@ test("does not take the code of documentation for the server of a package", asyn
   assert.equal(server, null);
   assert.match(because, /its samples do: docs_src\/tutorial\.py \(Starlette\)/);
 });
+
+test("lets Auth.js trust the host name of the gateway", async () => {
+  const variablesOf = async (...packages: string[]) =>
+    (await detect({ "package.json": manifest("next", ...packages) })).server?.variables;
+  for (const name of ["next-auth", "@auth/express"])
+    assert.deepEqual(await variablesOf(name), { AUTH_TRUST_HOST: "true" });
+  assert.equal(await variablesOf("next-authenticated"), undefined);
+});

@@ -172,3 +172,29 @@ test("keeps redirects within the agent server under the deployment's path", asyn
   assert.equal(await redirect("https://other.example/x", "/d/demo/x", "a.example"), "https://other.example/x");
   assert.equal(await redirect("/docs/", "/docs", "demo.localhost"), "/docs/");
 });
+
+test("sends redirects to the address at which the agent server listens to the address of the deployment", async () => {
+  let location = "";
+  await using agent = await startTarget((_, response) => response.writeHead(307, { location }).end());
+  await using site = await startGateway();
+  const { port } = agent.target("r1");
+  site.gateway.setRoute(route([agent.target("r1")]));
+  const redirect = async (to: string, path: string, host: string) => {
+    location = to;
+    const answer = await exchangeRaw(site.port, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    return /\r\nlocation: (.*)\r\n/i.exec(answer)?.[1];
+  };
+  const login = `http://localhost:${port}/login?next=a`;
+  assert.equal(await redirect(login, "/d/demo/", "a.example"), "/d/demo/login?next=a");
+  assert.equal(await redirect(login, "/", "demo.localhost"), "/login?next=a");
+  for (const own of [`https://127.0.0.1:${port}`, `http://0.0.0.0:${port}`, `http://[::1]:${port}`])
+    assert.equal(await redirect(`${own}/a`, "/", "demo.localhost"), "/a");
+  assert.equal(await redirect(`http://localhost:${port}`, "/d/demo/x", "a.example"), "/d/demo/");
+  assert.equal(await redirect(`http://localhost:${port}//b.example/`, "/", "demo.localhost"), "/b.example/");
+  const others = [
+    `http://localhost:${port + 1}/a`,
+    `http://b.example:${port}/a`,
+    `http://localhost:${port}@b.example/a`,
+  ];
+  for (const other of others) assert.equal(await redirect(other, "/", "demo.localhost"), other);
+});

@@ -101,6 +101,11 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   const command = `${own.start} ${node.scripts[script ?? ""] ?? ""}`;
   const needsBun = node.needsBun || /\bbunx?\b/.test(command);
   const needsDeno = runsDeno.test(command);
+  const variables = {
+    ...(isSet ? { [setting.name]: setting.value } : {}),
+    ...(needsDeno ? denoAddress : {}),
+    ...([...node.packages].some((name) => authJs.test(name)) ? trustedHost : {}),
+  };
   const how = script === undefined ? node.entry : `its ${script} script`;
   return {
     preset: preset.id,
@@ -109,7 +114,7 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
     language: "node",
     ...buildsOf(preset, node, script),
     start: builtStart(preset, files) ?? start,
-    ...(isSet ? { variables: { [setting.name]: setting.value } } : needsDeno ? { variables: denoAddress } : {}),
+    ...(Object.keys(variables).length === 0 ? {} : { variables }),
     ...localHostFor(preset, node, command),
     hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
     runsInNode: !needsBun && !needsDeno,
@@ -117,6 +122,10 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
     pythonVersion: null,
   };
 }
+
+/** Auth.js answers 500 behind a proxy unless it may use the host name that the proxy gives. The gateway sends its own, never that of a client. */
+const trustedHost = { AUTH_TRUST_HOST: "true" };
+const authJs = /^(?:next-auth$|@auth\/)/;
 
 /** Host names that the servers of some frameworks require. */
 function localHostFor({ id, start, otherwise }: NodePreset, node: NodeFacts, command: string) {
