@@ -51,3 +51,22 @@ test("lets Auth.js trust the host name of the gateway", async () => {
     assert.deepEqual(await variablesOf(name), { AUTH_TRUST_HOST: "true" });
   assert.equal(await variablesOf("next-authenticated"), undefined);
 });
+
+test("starts a page of Gradio that another file makes, with the options that it passes to Gradio", async () => {
+  const program = (parser: string, launch: string) =>
+    `from ui import create\nparser = ArgumentParser()\n${parser}\nif __name__ == "__main__":\n  create().queue().launch(${launch})\n`;
+  const startOf = async (code: string) =>
+    (await detect({ "requirements.txt": "gradio", "webui.py": code, "ui.py": "import gradio as gr\n" })).server;
+  const options = 'parser.add_argument("--ip")\nparser.add_argument("--server-port")';
+  const found = await startOf(program(options, "server_name=args.ip, server_port=args.server_port"));
+  assert.match(found?.start ?? "", /python webui\.py --ip \$HOST --server-port \$PORT$/);
+  assert.match((await startOf(program("", "server_name=settings.ip")))?.start ?? "", /python webui\.py$/);
+  assert.equal((await startOf(program("", "server_port=7860")))?.hasOwnPort, true);
+});
+
+test("starts the bot of a Pipecat project at the given address", async () => {
+  const bot =
+    'async def bot(arguments): ...\nif __name__ == "__main__":\n  from pipecat.runner.run import main\n  main()\n';
+  const { server } = await detect({ "requirements.txt": "pipecat-ai[webrtc,runner]", "bot.py": bot });
+  assert.deepEqual([server?.name, server?.start], ["Pipecat", "python bot.py --host $HOST --port $PORT"]);
+});

@@ -217,7 +217,7 @@ const robyn: How = {
 };
 const gradio: How = {
   entry: "gradio",
-  start: "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python {program}",
+  start: "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python {program} {options}",
   adds: ["gradio"],
 };
 const haystack = ["hayhooks", "haystack-ai"];
@@ -316,6 +316,11 @@ export const presets: readonly Preset[] = [
   python("livekit", "LiveKit Agents", ["livekit-agents"], {
     entry: "livekit",
     start: "python {program} start",
+    adds: [],
+  }),
+  python("pipecat", "Pipecat", ["pipecat-ai"], {
+    entry: "pipecat",
+    start: "python {program} --host $HOST --port $PORT",
     adds: [],
   }),
   ...agents("pydantic-ai", "Pydantic AI", ["pydantic-ai", "pydantic-ai-slim"]),

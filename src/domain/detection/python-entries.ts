@@ -39,6 +39,7 @@ export type PythonEntryKind =
   | "robyn"
   | "hayhooks"
   | "livekit"
+  | "pipecat"
   | "program"
   | "script"
   | "stdio-program"
@@ -118,6 +119,9 @@ const forms: Form[] = [
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /(?:@|^)cl\.on_/m },
   { kind: "gradio", form: /^()(?:import|from)[ \t]+[\w.]*gradio(?!_client)/m, beside: /\.launch\(/ },
+  // The program may only launch what another one of its files makes.
+  { kind: "gradio", form: /^()if __name__ *==/m, beside: /\.launch\([^()]*\bserver_(?:name|port)\b/ },
+  { kind: "pipecat", form: /^()if __name__ *==/m, beside: /\bpipecat\.runner\.run\b/ },
   { kind: "robyn", form: called("Robyn") },
   { kind: "hayhooks", form: /^class (PipelineWrapper)\(/m, beside: /\bhayhooks\b/ },
   { kind: "livekit", form: /^()if __name__ *==/m, beside: /\bcli\.run_app\(/ },
@@ -161,7 +165,7 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
       if (names.length === 0) return [];
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
-      const options = kind === "program" ? optionsFor(text, sources) : "";
+      const options = startOptions(kind, text, sources);
       if (kind === "program" && prefersStdio(text, options)) return [];
       // Python does not run the __init__.py of a package.
       if (/^(?:stdio-)?program$/.test(kind) && file.endsWith("/__init__.py")) return [];
@@ -309,6 +313,22 @@ const programOf = (kind: PythonEntryKind, what: Program, { text, options }: { te
   return { kind, ...what, options, hasOwnPort: hasOwnPort(kind, text, options) };
 };
 
+function startOptions(kind: PythonEntryKind, text: string, sources: readonly PythonSource[]): string {
+  if (kind === "gradio") return launchOptions(text);
+  return kind === "program" ? optionsFor(text, sources) : "";
+}
+
+/** Returns the options of a program that passes its address to Gradio: `launch(server_name=args.ip, server_port=args.port)`. */
+function launchOptions(text: string): string {
+  const optionFor = (parameter: string, value: string) => {
+    const [, name = ""] = new RegExp(`\\b${parameter}=\\w+\\.(\\w+)`).exec(text) ?? [];
+    const option = `--${name.replaceAll("_", "-")}`;
+    const declared = [`--${name}`, option].find((one) => name !== "" && new RegExp(`["']${one}["']`).test(text));
+    return declared === undefined ? [] : [`${declared} ${value}`];
+  };
+  return [...optionFor("server_name", "$HOST"), ...optionFor("server_port", "$PORT")].join(" ");
+}
+
 const hasOwnPort = (kind: PythonEntryKind, text: string, options: string) =>
   byPort.has(kind) ? !options.includes("$PORT") : kind === "gradio" && /\bserver_port *= *\d/.test(text);
 
@@ -324,6 +344,7 @@ const byFile = new Set<PythonEntryKind>([
   "robyn",
   "hayhooks",
   "livekit",
+  "pipecat",
   "program",
   "script",
   "stdio-program",
