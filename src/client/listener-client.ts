@@ -17,6 +17,7 @@ import {
   type BuildProgress,
   BuildProgressAnswer,
 } from "../contract/listeners/build-order.ts";
+import { type ImageRemoval, ImageRemovalAnswer, type ImageRemovalEnd } from "../contract/listeners/image-removal.ts";
 import { knownBuildsText } from "../contract/listeners/known-builds.ts";
 import { Enrolled, Heartbeat } from "../contract/listeners/listener-protocol.ts";
 import type { MetricBatch } from "../contract/logs/metrics.ts";
@@ -74,6 +75,8 @@ export interface ListenerSession extends Session {
   buildOrders(known: string[], waitMs: number, signal: AbortSignal): Promise<BuildOrder[]>;
   /** Sends log lines of a build, and its end. Returns whether the build is still wanted. */
   reportBuild(buildId: string, progress: Omit<BuildProgress, "build_id">, signal: AbortSignal): Promise<boolean>;
+  /** Reports the removal of images that has ended, and returns images to remove next; null: none. */
+  claimImageRemoval(ended: ImageRemovalEnd | null, signal: AbortSignal): Promise<ImageRemoval | null>;
   heartbeat(signal: AbortSignal): Promise<Heartbeat>;
   compare(inventory: Inventory, signal: AbortSignal): Promise<InventoryAnswer>;
   /** Ends the session, so that the next instance can start at once instead of after the lease. */
@@ -155,6 +158,9 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
     async reportBuild(buildId, progress, signal) {
       const body = { build_id: buildId, ...progress };
       return (await ask({ ...at("reportBuild"), body, signal }, BuildProgressAnswer)).is_wanted;
+    },
+    async claimImageRemoval(ended, signal) {
+      return (await ask({ ...at("claimImageRemoval"), body: { ended }, signal }, ImageRemovalAnswer)).removal;
     },
     heartbeat: (signal) => ask({ ...at("sendHeartbeat"), signal }, Heartbeat),
     compare: (inventory, signal) => ask({ ...at("compareInventory"), body: inventory, signal }, InventoryAnswer),

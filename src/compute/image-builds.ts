@@ -1,4 +1,5 @@
 import type { BuildEnd, BuildLogLine } from "../contract/listeners/build-order.ts";
+import type { ImageRemoval, ImageRemovalEnd } from "../contract/listeners/image-removal.ts";
 
 /** An image that a cluster shall build. */
 export interface ImageBuild {
@@ -27,6 +28,10 @@ export interface ImageBuilds {
   ): Promise<{ lines: BuildLogLine[]; cursor: string | null }>;
   /** Stops a build and removes what it left in the cluster. */
   remove(id: string, signal: AbortSignal): Promise<void>;
-  /** Returns the builds of this listener that have left something in the cluster. */
+  /** Starts the removal of images from the registry to which builds push. `remove` removes what it left in the cluster. */
+  startRemoval(removal: ImageRemoval, listenerId: string, signal: AbortSignal): Promise<void>;
+  /** Returns how a removal ended; null: it is running. */
+  inspectRemoval(removal: ImageRemoval, signal: AbortSignal): Promise<ImageRemovalEnd | null>;
+  /** Returns the builds and removals of this listener that have left something in the cluster. */
   list(listenerId: string, signal: AbortSignal): Promise<string[]>;
 }

@@ -231,6 +231,7 @@ const otherRoutes = {
   sendMetrics: "POST /dp/v1/metrics",
   listBuildOrders: "GET /dp/v1/builds",
   reportBuild: "POST /dp/v1/builds",
+  claimImageRemoval: "POST /dp/v1/image-removals",
   getBuildContext: "GET /build-contexts/{build_id}",
 } as const satisfies Record<string, RouteText>;
 

@@ -163,8 +163,10 @@ test("builds a git repository in the cluster, rolls a second commit, builds noth
     ...(await list("Secret", buildNamespace)),
     ...(await list("Pod", namespace)),
     ...(await list("Deployment", namespace)),
+    ...(await node.images.tags("agents")),
   ];
-  await eventually(leftovers, (left) => left.length === 0, { timeoutMs: 90_000, what: "nothing left" });
+  assert.ok((await node.images.tags("agents")).includes(`cache-${id}`));
+  await eventually(leftovers, (left) => left.length === 0, { timeoutMs: 120_000, what: "nothing left" });
 });
 
 test("a build whose pod cannot pull its image ends with the cause", async () => {

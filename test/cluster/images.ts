@@ -67,6 +67,13 @@ export class ImageMaker {
     await send(at(tag), { method: "PUT", body, headers: { "content-type": accept } });
   }
 
+  /** Returns the tags of a repository. */
+  async tags(repository: string): Promise<string[]> {
+    const answer = await fetch(`http://${this.registry}/v2/${repository}/tags/list`);
+    const { tags } = (await answer.json()) as { tags?: string[] | null };
+    return tags ?? [];
+  }
+
   async #pushLayer(name: string, config: ImageConfig, content: Buffer): Promise<string> {
     const [repository, tag] = name.split(":") as [string, string];
     const layer = await this.#pushBlob(repository, content);

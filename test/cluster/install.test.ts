@@ -209,7 +209,7 @@ test("two installed charts lead from git to an agent with its own databases, and
   const { id: listener_id, listener_key } = await client.createListener({ body });
   const listener = [
     ...[`namespaces={${agents}}`, `controlPlaneUrl=${controlPlaneUrl}`, `listenerKey=${listener_key}`, ...small],
-    ...["gateway.enabled=true", "gateway.drainSeconds=30", "gateway.resources.requests.cpu=10m"],
+    ...["gateway.drainSeconds=30", "gateway.resources.requests.cpu=10m"],
     ...[`agents.postgresImage=${images.postgres}`, `agents.redisImage=${images.redis}`],
     ...[`builds.registry=${node.images.registry}/agents`, "builds.insecureRegistry=true"],
     ...[`builds.image=${images.buildkit}`],
@@ -379,9 +379,11 @@ test("two installed charts lead from git to an agent with its own databases, and
     for (const name of everything) await isRolledOut(name);
   });
 
+  assert.ok((await node.images.tags("agents")).length > 0);
   await client.deleteDeployment({ deployment_id });
   await client.waitForDeletion({ deployment_id }, { timeoutMs: 120_000 });
   const left = async () => [
+    ...(await node.images.tags("agents")),
     ...(await objectsIn(agents)).filter((one) => !before.includes(one)),
     ...(await objectsIn(builds)).filter((one) => /^(Job|Pod|Secret) /.test(one)),
     ...(await volumes()),

@@ -216,7 +216,7 @@ const registryConfig = (registry: string, directory: string) =>
   JSON.stringify({
     version: "0.1",
     log: { level: "error" },
-    storage: { filesystem: { rootdirectory: directory } },
+    storage: { filesystem: { rootdirectory: directory }, delete: { enabled: true } },
     http: { addr: registry },
   });
 

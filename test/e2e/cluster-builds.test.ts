@@ -216,6 +216,8 @@ test("a log that is larger than the protocol's limits arrives, and a busy API se
     readLog: async (_, cursor) => ({ lines: cursor === null ? lines : [], cursor: "end" }),
     remove: async () => {},
     list: async () => [],
+    startRemoval: async () => {},
+    inspectRemoval: async () => null,
   };
   const options = { builds: cluster, controlPlaneUrl: server.url, clock: systemClock, logger: createLogger("error") };
   const builds = new ClusterBuilds({ ...options, onStale: assert.fail });

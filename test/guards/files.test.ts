@@ -39,6 +39,7 @@ test("only main.ts, what passes it on to children, and programs that are started
     "src/builds/worker/worker.ts",
     "src/compute/kubernetes/builds/push-image.ts",
     "src/compute/kubernetes/builds/restore-cache.ts",
+    "src/compute/kubernetes/builds/remove-images.ts",
     "src/compute/process/langgraph/langgraph-js-shim.ts",
     "src/compute/docker/entrypoints/langgraph-js-start.ts",
     "src/compute/listen-on-port.mjs",

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { parseLogQuery } from "../../src/domain/log-query.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { claimBuild } from "../../src/store/builds/builds.ts";
+import { claimImageRemoval } from "../../src/store/builds/image-removals.ts";
 import { receiveHostMessage, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
 import { listPreviews, recordPreview } from "../../src/store/code-hosts/previews.ts";
 import { hasCommitSince } from "../../src/store/code-hosts/pushes.ts";
@@ -59,6 +60,7 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
   },
   builds: {
     saveArtifact: (db) => saveArtifact(db, id, "key", {} as never),
+    claimImageRemoval: (db) => claimImageRemoval(db, id),
     claimBuild: (db) => claimBuild(db, { id, deploymentId: id }, { owner: "server", leaseMs: 30_000, deadlineAt: at }),
   },
   "data-plane": {

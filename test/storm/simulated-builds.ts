@@ -54,6 +54,8 @@ export function openSimulatedBuilds(): SimulatedBuilds {
       builds.delete(id);
     },
     list: async () => [...builds.keys()],
+    startRemoval: async () => {},
+    inspectRemoval: async ({ removal_id, references }) => ({ removal_id, removed: references, message: null }),
   };
 }
 

@@ -8,6 +8,7 @@ import type { BuildOrder, BuildOrdersQuery } from "../../contract/listeners/buil
 import { knowsBuilds } from "../../contract/listeners/known-builds.ts";
 import { operations } from "../../contract/operations.ts";
 import { type BuildOrderRow, endBuildOrder, findBuildOrder, listBuildOrders } from "../../store/builds/build-orders.ts";
+import { claimImageRemoval, endImageRemoval } from "../../store/builds/image-removals.ts";
 import { checkEpoch } from "../../store/data-plane/listener-sessions.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { appendBuildLog } from "../../store/logs/log-entries.ts";
@@ -30,7 +31,7 @@ const serversTriedMax = 9;
 /** A builder that needs longer for one context does not finish it either. */
 const longestDownloadMs = 3_600_000;
 
-/** Adds the routes by which listeners build images in their clusters. */
+/** Adds the routes by which listeners build images in their clusters, and remove them from their registries. */
 export function addBuildRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
@@ -50,6 +51,13 @@ export function addBuildRoutes(api: Api): void {
     await appendBuildLog(db, { listenerId: session.listenerId, lines: body.lines, ids });
     if (body.end !== null) await endBuildOrder(db, order.id, body.end);
     return { is_wanted: body.end === null };
+  });
+
+  listenerRoute(api, operations.claimImageRemoval, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    if (body.ended !== null) await endImageRemoval(db, session.listenerId, body.ended);
+    return { removal: await claimImageRemoval(db, session.listenerId) };
   });
 
   // The builder in the cluster has no key, so the URL itself is what permits the download, until the build ends.

@@ -20,6 +20,7 @@ import {
   BuildProgressAnswer,
   ContextQuery,
 } from "./build-order.ts";
+import { ImageRemovalAnswer, ImageRemovalClaim } from "./image-removal.ts";
 import { DesiredQuery, Enrolled, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
 
 const protocol = { tag: "Listener protocol", role: "listener", audience: "listener" } as const;
@@ -123,6 +124,15 @@ export const listenerProtocolOperations = {
     body: BuildProgress,
     bodyLimits: bodyLimits.report,
     response: { status: 200, schema: BuildProgressAnswer },
+    errors: ["staleEpoch"],
+  }),
+  claimImageRemoval: operation("claimImageRemoval", {
+    ...protocol,
+    operationId: "claim_image_removal",
+    summary: "Claim images to remove from the listener's registry, and report those that are gone",
+    body: ImageRemovalClaim,
+    bodyLimits: bodyLimits.report,
+    response: { status: 200, schema: ImageRemovalAnswer },
     errors: ["staleEpoch"],
   }),
   getBuildContext: operation("getBuildContext", {

@@ -6,6 +6,7 @@ import type { ImageBuilds } from "../../compute/image-builds.ts";
 import type { BuildEnd, BuildLogLine, BuildOrder } from "../../contract/listeners/build-order.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
+import { followRemovals } from "./image-removals.ts";
 
 const waitMs = 25_000;
 const callTimeoutMs = 30_000;
@@ -34,7 +35,7 @@ export interface ClusterBuildsOptions {
 
 /**
  * Runs the builds that the control plane orders from this listener. A build runs for as long as it is listed; what else the
- * cluster has of this listener is removed. Everything here may be lost: orders and Jobs are enough to continue.
+ * cluster has of this listener is removed. Beside it, images that no revision needs leave the registry. Everything here may be lost: orders and Jobs are enough to continue.
  */
 export class ClusterBuilds {
   readonly #options: ClusterBuildsOptions;
@@ -61,6 +62,8 @@ export class ClusterBuilds {
     for (let isFirst = true; ; ) {
       try {
         await this.#compareOrders(session, isFirst, signal);
+        // The first comparison removes what an earlier session left, also of a removal.
+        if (isFirst) void followRemovals(this.#options, session, signal).catch(() => {});
         isFirst = false;
       } catch (error) {
         signal.throwIfAborted();

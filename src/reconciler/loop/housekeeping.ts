@@ -55,6 +55,9 @@ export interface HousekeepingDeps {
   removeArtifact(key: string): Promise<boolean>;
 }
 
+/** Time after which a listener no longer tries to remove an image. */
+const removalRetryDays = 30;
+
 /** Removes one kind of old data, or makes a change that only time brings about. Returns how many items it changed. */
 type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
@@ -81,6 +84,8 @@ const sharedChores: Record<string, Chore> = {
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
   "unused deployments": ({ db, settings }) => updateUnusedDeployments(db, settings.unusedAfterDays ?? null),
   "reports of deleted deployments": ({ db }) => deleteOrphanedReports(db),
+  "images that could not be removed": ({ db }, signal) =>
+    trimOlder(db, "image_removals", { days: removalRetryDays }, signal),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: removeUnusedUploads,
 };

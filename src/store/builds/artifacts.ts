@@ -4,6 +4,7 @@ import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { pick, recordColumns } from "../engine/table.ts";
+import { recordRemovedArtifacts, recordRemovedCache } from "./image-removals.ts";
 import { artifactsTable } from "./tables.ts";
 
 export interface ArtifactRow {
@@ -64,8 +65,8 @@ export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<s
 }
 
 /**
- * Deletes the artifacts that only this deployment uses and returns them, so that their files can be removed. Called while
- * the deployment is in AWAITING_FINAL_DELETE, when no new revision can appear.
+ * Deletes the artifacts that only this deployment uses and returns them, so that their files can be removed. Listeners remove their
+ * images and the deployment's cache. Called while the deployment is in AWAITING_DELETE, when no new revision can appear.
  */
 export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promise<ArtifactRow[]> {
   const { rows } = await db.query<ArtifactRow>(sql`
@@ -78,8 +79,9 @@ export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promi
       returning artifact_id
     )
     select a.id, a.key, a.manifest from artifacts a join doomed d on d.id = a.id`);
-  if (rows.length > 0) {
-    await db.query(sql`delete from artifacts where id = any(${rows.map((row) => row.id)}::uuid[])`);
-  }
+  const ids = rows.map((row) => row.id);
+  if (rows.some(({ manifest }) => manifest.kind === "image")) await recordRemovedArtifacts(db, ids);
+  await recordRemovedCache(db, deploymentId);
+  if (rows.length > 0) await db.query(sql`delete from artifacts where id = any(${ids}::uuid[])`);
   return rows;
 }

@@ -41,12 +41,16 @@ export async function placeBuildOrder(db: Db, order: NewBuildOrder): Promise<voi
   db.changes.wake();
 }
 
-/** Returns the builds that a listener shall run, oldest first. */
+/** Returns the builds that a listener shall run, oldest first. None is ordered while images of its repository are being removed. */
 export async function listBuildOrders(db: Db, listenerId: string): Promise<BuildOrderRow[]> {
   const { rows } = await db.query<BuildOrderRow>(sql`
     select o.id, o.revision_id, r.deployment_id, o.spec, o.context_path, o.expires_at
       from build_orders o join revisions r on r.id = o.revision_id
-     where o.listener_id = ${listenerId} and o.result is null and o.expires_at > now() order by o.created_at, o.id`);
+     where o.listener_id = ${listenerId} and o.result is null and o.expires_at > now()
+       and not exists (
+         select from listeners l join image_removals i on i.repository = l.facts ->> 'image_registry'
+          where l.id = o.listener_id and i.leased_until > now())
+     order by o.created_at, o.id`);
   return rows;
 }
 

@@ -1,5 +1,5 @@
 import type { Artifact } from "../../contract/listeners/assignment.ts";
-import type { Db } from "../engine/database.ts";
+import type { Db, Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { moveRevision } from "../revisions/revisions.ts";
 import { saveArtifact } from "./artifacts.ts";
@@ -30,6 +30,7 @@ export async function acceptArtifact(
 ): Promise<void> {
   await db.transaction(async (trx) => {
     const artifactId = await saveArtifact(trx, revision.tenantId, key, artifact);
+    if (artifact.kind === "image") await recordBuilder(trx, artifactId, revision.id);
     await moveRevision(trx, revision, {
       from: "BUILDING",
       to: "AWAITING_DEPLOY",
@@ -41,4 +42,11 @@ export async function acceptArtifact(
   });
   db.reached("artifact accepted");
   db.changes.wakeWatchers();
+}
+
+/** Records which listener has pushed an image, so that it removes the image when no revision needs it. */
+async function recordBuilder(trx: Trx, artifactId: string, revisionId: string): Promise<void> {
+  await trx.query(sql`
+    update artifacts a set listener_id = (r.source_config ->> 'listener_id')::uuid from revisions r
+     where a.id = ${artifactId} and r.id = ${revisionId} and r.source_config ->> 'listener_id' is not null`);
 }

@@ -7,6 +7,7 @@ export const artifactsTable = table("artifacts", {
   manifest: jsonb,
   created_at: timestamp,
   last_used_at: timestamp,
+  listener_id: nullable(uuid),
 });
 
 export const buildsTable = table("builds", {
@@ -32,6 +33,16 @@ export const buildOrdersTable = table("build_orders", {
   expires_at: timestamp,
   result: nullable(jsonb),
   created_at: timestamp,
+});
+
+export const imageRemovalsTable = table("image_removals", {
+  listener_id: uuid,
+  repository: text,
+  reference: text,
+  created_at: timestamp,
+  next_at: timestamp,
+  lease_id: nullable(uuid),
+  leased_until: nullable(timestamp),
 });
 
 export const uploadsTable = table("uploads", {

@@ -27,6 +27,8 @@ const dated = {
   /** Messages of code hosts; one that arrives again later finds nothing new. */
   host_deliveries: "received_at",
   idempotency_keys: "created_at",
+  /** Images that a registry refuses to delete for so long. */
+  image_removals: "created_at",
   metric_minutes: "at",
   /** Sign-ins: their end, or when they would have expired. */
   oauth_requests: "expires_at",
@@ -140,7 +142,8 @@ async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Prom
 
 /**
  * Deletes artifacts that no deployment needs any more. It keeps those of the `keptMax` newest revisions that have one, of
- * the active revision and of unsettled ones. A revision without its artifact is built again when it is redeployed.
+ * the active revision and of unsettled ones. A revision without its artifact is built again when it is redeployed. Listeners
+ * remove the images that they built.
  * @returns how many artifacts.
  */
 export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<number> {
@@ -159,6 +162,11 @@ export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<
        limit ${batchRows}
     ), freed as (
       update revisions set artifact_id = null where artifact_id in (select id from doomed)
+    ), unneeded as (
+      insert into image_removals (listener_id, repository, reference)
+      select l.id, split_part(a.manifest ->> 'uri', '@', 1), a.manifest ->> 'digest'
+        from doomed d join artifacts a on a.id = d.id join listeners l on l.id = a.listener_id
+      on conflict (listener_id, repository, reference) do nothing
     )
     delete from artifacts where id in (select id from doomed)`);
   return rowCount;

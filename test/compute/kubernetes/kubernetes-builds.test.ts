@@ -12,7 +12,7 @@ const signal = AbortSignal.timeout(20_000);
 const policy = {
   ...{ namespace: "builds", registry: "registry.example.com/agents", isInsecure: false, registrySecret: "push" },
   ...{ builderImage: "buildkit", pushImage: "pierhead", memoryMib: 512, cpuCores: 1 },
-  ...{ programs: { push: "/push.js", restoreCache: "/restore.js" }, hasCache: true },
+  ...{ programs: { push: "/push.js", restoreCache: "/restore.js", removeImages: "/remove.js" }, hasCache: true },
   ...{ nodeSelector: { pool: "builds" }, tolerations: [{ key: "builds", operator: "Exists" }] },
 };
 

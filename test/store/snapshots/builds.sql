@@ -14,6 +14,25 @@ with wanted as (
     )
     select id, tenant_id, key from known union all select id, tenant_id, key from saved;
 
+-- claimImageRemoval
+with wanted as (
+      select i.reference, i.repository from image_removals i join listeners l on l.id = i.listener_id
+       where i.listener_id = $1 and i.repository = l.facts ->> 'image_registry'
+         and i.next_at <= now() and coalesce(i.leased_until, now()) <= now()
+         and not exists (
+           select from revisions r join listeners o on o.id = (r.source_config ->> 'listener_id')::uuid
+            where r.status = 'BUILDING' and o.facts ->> 'image_registry' = i.repository)
+         and not exists (select from artifacts a where a.manifest ->> 'digest' = i.reference)
+         and not exists (
+           select from revisions r where r.status <> all($2::text[])
+              and r.source_revision_config ->> 'image_uri' like '%@' || i.reference)
+       order by i.created_at limit $3 for update of i skip locked
+    )
+    update image_removals i set lease_id = $4, leased_until = now() + $5 * interval '1 second'
+      from wanted w
+     where i.listener_id = $6 and i.repository = w.repository and i.reference = w.reference
+    returning i.reference;
+
 -- claimBuild
 with moved as (
       update revisions set status = 'BUILDING', status_since = now(), deadline_at = $1, updated_at = now()

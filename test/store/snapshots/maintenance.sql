@@ -41,5 +41,10 @@ with ranked as (
        limit $3
     ), freed as (
       update revisions set artifact_id = null where artifact_id in (select id from doomed)
+    ), unneeded as (
+      insert into image_removals (listener_id, repository, reference)
+      select l.id, split_part(a.manifest ->> 'uri', '@', 1), a.manifest ->> 'digest'
+        from doomed d join artifacts a on a.id = d.id join listeners l on l.id = a.listener_id
+      on conflict (listener_id, repository, reference) do nothing
     )
     delete from artifacts where id in (select id from doomed);

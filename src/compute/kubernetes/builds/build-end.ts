@@ -1,5 +1,6 @@
 import { type BuildEnd, contextUnread } from "../../../contract/listeners/build-order.ts";
-import { buildContainer, builderFailedCode, pushContainer } from "./render-build.ts";
+import type { ImageRemoval, ImageRemovalEnd } from "../../../contract/listeners/image-removal.ts";
+import { buildContainer, builderFailedCode, pushContainer, removeContainer } from "./render-build.ts";
 
 export interface Condition {
   type: string;
@@ -59,6 +60,24 @@ export function endOfPod(
   return disruption(pod) ?? failed("BuilderFailed", `The push ended with exit code ${pushed.exitCode}.`);
 }
 
+/** Returns how a removal of images ended; null: it is running, or its pod does not say. */
+export function endOfRemoval({ status = {} }: BuildPod, removal: ImageRemoval): ImageRemovalEnd | null {
+  const ended = status.containerStatuses?.find(({ name }) => name === removeContainer)?.state?.terminated;
+  if (ended === undefined) return null;
+  const { removed = [], message } = readTermination(ended.message);
+  if (message === undefined)
+    return {
+      removal_id: removal.removal_id,
+      removed: [],
+      message: `its program ended with exit code ${ended.exitCode}`,
+    };
+  return {
+    removal_id: removal.removal_id,
+    removed: removed.flatMap((position) => removal.references[position] ?? []),
+    message,
+  };
+}
+
 function cannotStart(container: ContainerStatus): BuildEnd | null {
   const { waiting } = container.state ?? {};
   if (waiting?.reason === undefined || !hopeless.has(waiting.reason)) return null;
@@ -95,7 +114,7 @@ export const failed = (reason: NonNullable<BuildEnd["reason"]>, message: string)
 export const stopped = (why: string): BuildEnd =>
   failed("BuilderFailed", `The cluster stopped the build: ${why.replace(/\.$/, "")}. Deploy again.`);
 
-function readTermination(text = ""): { image?: string; message?: string } {
+function readTermination(text = ""): { image?: string; message?: string; removed?: number[] } {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,12 +1,13 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BuildEnd, BuildLogLine } from "../../../contract/listeners/build-order.ts";
+import type { ImageRemoval, ImageRemovalEnd } from "../../../contract/listeners/image-removal.ts";
 import type { ImageBuild, ImageBuilds } from "../../image-builds.ts";
 import { type ApiServer, KubeError } from "../api/api-server.ts";
 import type { LiveObject } from "../api/manifest.ts";
 import { listenerLabel } from "../render/names.ts";
 import { readPodLog } from "../watch/pod-logs.ts";
-import { type BuildPod, type Condition, endOfPod, failed, stopped } from "./build-end.ts";
+import { type BuildPod, type Condition, endOfPod, endOfRemoval, failed, stopped } from "./build-end.ts";
 import { BuildProgressReader } from "./progress.ts";
 import {
   type BuildPolicy,
@@ -17,6 +18,7 @@ import {
   pushContainer,
   renderBuildJob,
   renderBuildSecret,
+  renderRemovalJob,
 } from "./render-build.ts";
 
 interface JobView extends LiveObject {
@@ -32,7 +34,11 @@ const programFile = (name: string) =>
   fileURLToPath(new URL(`./${name}${path.extname(import.meta.url)}`, import.meta.url));
 
 /** Programs of builds. They are at the same paths in every container of Pierhead's image. */
-export const buildPrograms = { push: programFile("push-image"), restoreCache: programFile("restore-cache") };
+export const buildPrograms = {
+  push: programFile("push-image"),
+  restoreCache: programFile("restore-cache"),
+  removeImages: programFile("remove-images"),
+};
 
 /** Builds images in Jobs, each in a pod of its own. */
 export class KubernetesBuilds implements ImageBuilds {
@@ -100,6 +106,22 @@ export class KubernetesBuilds implements ImageBuilds {
     const labelSelector = `${buildLabel},${listenerLabel}=${listenerId}`;
     const { items } = await this.#api.list<JobView>("Job", this.#policy.namespace, { labelSelector }, signal);
     return items.flatMap(({ metadata }) => metadata.labels?.[buildLabel] ?? []);
+  }
+
+  async startRemoval(removal: ImageRemoval, listenerId: string, signal: AbortSignal): Promise<void> {
+    await this.#api.create(renderRemovalJob(removal, this.#policy, listenerId), signal);
+  }
+
+  async inspectRemoval(removal: ImageRemoval, signal: AbortSignal): Promise<ImageRemovalEnd | null> {
+    const { removal_id: id } = removal;
+    const job = await this.#api.get<JobView>("Job", this.#policy.namespace, buildName(id), signal);
+    const pod = await this.#pod(id, signal);
+    const end = pod === undefined ? null : endOfRemoval(pod, removal);
+    if (end !== null) return end;
+    const condition = job?.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
+    if (job !== null && condition === undefined) return null;
+    const message = job === null ? "its Job was deleted in the cluster" : (condition?.message ?? "its Job failed");
+    return { removal_id: id, removed: [], message };
   }
 
   /** Returns why the pod does not start yet, with the same key in each read. */

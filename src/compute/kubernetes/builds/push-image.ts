@@ -34,7 +34,10 @@ async function push(registry: Registry, layout: string, tag: string): Promise<st
 /** The build has succeeded, so a cache that cannot be stored costs only time. */
 async function pushCache(registry: Registry, layout: string, tag: string): Promise<void> {
   try {
-    await push(registry, layout, tag);
+    const before = await retry(() => registry.findDigest(tag));
+    const digest = await push(registry, layout, tag);
+    // A registry that deletes nothing keeps it without a tag.
+    if (before !== null && before !== digest) await registry.deleteManifest(before).catch(() => {});
   } catch (error) {
     console.log(`The cache of this build was not stored: ${error instanceof Error ? error.message : error}`);
   }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type FileHandle, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Descriptor } from "./oci-layout.ts";
@@ -108,6 +109,21 @@ export class Registry {
     if (answer.status === 404) return null;
     if (answer.status !== 200) throw refusal(answer, content.toString().slice(0, 500));
     return { content, type: answer.headers.get("content-type") ?? manifestType };
+  }
+
+  /** Returns the digest of the manifest that a tag names; null: there is none. */
+  async findDigest(tag: string): Promise<string | null> {
+    const found = await this.getManifest(tag);
+    return found && `sha256:${createHash("sha256").update(found.content).digest("hex")}`;
+  }
+
+  /** Deletes a manifest with all its tags. One that is gone already is not an error. */
+  async deleteManifest(digest: string): Promise<void> {
+    const answer = await this.#send("DELETE", `/v2/${this.#repository}/manifests/${digest}`, {});
+    const text = (await answer.text()).slice(0, 500);
+    if (answer.status === 202 || answer.status === 200 || answer.status === 404) return;
+    if (answer.status === 405 || /"UNSUPPORTED"/.test(text)) throw new Refusal(405, "the registry deletes no images");
+    throw refusal(answer, text);
   }
 
   async putManifest(tag: string, content: Buffer, type: string): Promise<void> {

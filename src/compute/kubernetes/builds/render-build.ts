@@ -1,3 +1,4 @@
+import type { ImageRemoval } from "../../../contract/listeners/image-removal.ts";
 import type { ImageBuild } from "../../image-builds.ts";
 import type { Manifest } from "../api/manifest.ts";
 import { listenerLabel, managedBy, managedByLabel } from "../render/names.ts";
@@ -19,7 +20,7 @@ export interface BuildPolicy {
   /** Pierhead's own image, whose program pushes. */
   pushImage: string;
   /** The programs in that image. */
-  programs: { push: string; restoreCache: string };
+  programs: { push: string; restoreCache: string; removeImages: string };
   /** Whether builds of a deployment reuse steps of earlier ones, which the registry keeps. */
   hasCache: boolean;
   memoryMib: number;
@@ -34,6 +35,7 @@ export const buildLabel = "pierhead.dev/build";
 export const cacheContainer = "cache";
 export const buildContainer = "build";
 export const pushContainer = "push";
+export const removeContainer = "remove";
 
 /** Key in the Secret of a build. */
 const contextKey = "context-url";
@@ -87,12 +89,7 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
       template: {
         metadata: { labels },
         spec: {
-          restartPolicy: "Never",
-          automountServiceAccountToken: false,
-          enableServiceLinks: false,
-          nodeSelector: policy.nodeSelector,
-          tolerations: policy.tolerations,
-          ...(policy.registrySecret !== null && { imagePullSecrets: [{ name: policy.registrySecret }] }),
+          ...podOf(policy),
           initContainers: [...(policy.hasCache ? [cacheReaderOf(build, policy)] : []), builderOf(build, policy)],
           containers: [pusherOf(build, policy)],
           securityContext: { fsGroup: 1000 },
@@ -102,16 +99,54 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
               emptyDir: { sizeLimit: size },
             })),
             ...["run", "tmp"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: "1Gi" } })),
-            ...(policy.registrySecret === null
-              ? []
-              : // Optional, because the pod would wait for a missing Secret without a reason. The push reports it.
-                [{ name: "registry", secret: { secretName: policy.registrySecret, optional: true } }]),
+            ...registryVolumes(policy),
           ],
         },
       },
     },
   };
 }
+
+/** Returns the Job that removes images from the registry. Its name and labels are those of a build, so it is cleaned up like one. */
+export function renderRemovalJob(removal: ImageRemoval, policy: BuildPolicy, listenerId: string): Manifest {
+  const { removal_id: id, references, timeout_s: timeoutS } = removal;
+  const labels = { [managedByLabel]: managedBy, [listenerLabel]: listenerId, [buildLabel]: id };
+  const command = ["node", policy.programs.removeImages, policy.registry, ...references];
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name: buildName(id), namespace: policy.namespace, labels },
+    spec: {
+      backoffLimit: 0,
+      activeDeadlineSeconds: timeoutS,
+      ttlSecondsAfterFinished: keptAfterEndS,
+      template: {
+        metadata: { labels },
+        spec: {
+          ...podOf(policy),
+          containers: [ownContainer(policy, { name: removeContainer, command, volumeMounts: [] })],
+          volumes: registryVolumes(policy),
+        },
+      },
+    },
+  };
+}
+
+/** Returns what the pods of builds and removals have in common. */
+const podOf = ({ nodeSelector, tolerations, registrySecret }: BuildPolicy) => ({
+  restartPolicy: "Never",
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  nodeSelector,
+  tolerations,
+  ...(registrySecret !== null && { imagePullSecrets: [{ name: registrySecret }] }),
+});
+
+const registryVolumes = ({ registrySecret }: BuildPolicy): object[] =>
+  registrySecret === null
+    ? []
+    : // Optional, because the pod would wait for a missing Secret without a reason. The program reports it.
+      [{ name: "registry", secret: { secretName: registrySecret, optional: true } }];
 
 function builderOf(build: ImageBuild, policy: BuildPolicy): object {
   const contextUrl = { secretKeyRef: { name: buildName(build.id), key: contextKey } };

@@ -1,0 +1,86 @@
+import { type Clock, sleep } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
+import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
+import type { ImageBuilds } from "../../compute/image-builds.ts";
+import type { ImageRemoval, ImageRemovalEnd } from "../../contract/listeners/image-removal.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
+import { describeError, type Logger } from "../../telemetry/log.ts";
+
+const callTimeoutMs = 30_000;
+const pollMs = 1_000;
+
+/** Pause while there is nothing to remove. No user waits for a removal. */
+const nextMs = 15_000;
+
+/** A control plane that knows no removals may be updated. */
+const unknownMs = 600_000;
+
+interface RemovalOptions {
+  builds: ImageBuilds;
+  clock: Clock;
+  logger: Logger;
+  onStale(error: StaleEpoch): void;
+}
+
+/** Removes images that no revision needs from the registry of this listener, until `signal` aborts. */
+export async function followRemovals(
+  options: RemovalOptions,
+  session: ListenerSession,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, logger } = options;
+  let ended: ImageRemovalEnd | null = null;
+  const said = new Set<string>();
+  for (;;) {
+    try {
+      const timed = { clock, timeoutMs: callTimeoutMs, signal };
+      const removal = await withDeadline(timed, (ending) => session.claimImageRemoval(ended, ending));
+      ended = removal && (await remove(options, removal, session, signal));
+      if (ended === null) await sleep(clock, nextMs, signal);
+      else logEnd(logger, ended, said);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof StaleEpoch) return options.onStale(error);
+      await sleep(clock, pauseMsAfter(error, logger), signal);
+    }
+  }
+}
+
+/** @param said messages that were logged before: a registry without deletion would repeat its own for each image */
+function logEnd(logger: Logger, { removed, message }: ImageRemovalEnd, said: Set<string>): void {
+  if (removed.length > 0) logger.info({ count: removed.length }, "images removed from the registry");
+  if (message === null || said.has(message)) return;
+  said.add(message);
+  logger.warn({ message }, "images stay in the registry");
+}
+
+function pauseMsAfter(error: unknown, logger: Logger): number {
+  if (error instanceof CallRefused && error.status === 404) return unknownMs;
+  logger.warn({ error: describeError(error) }, "images cannot be removed");
+  return nextMs;
+}
+
+/** Runs one removal to its end. The cluster ends it if it takes too long. */
+async function remove(
+  { builds, clock }: RemovalOptions,
+  removal: ImageRemoval,
+  session: ListenerSession,
+  signal: AbortSignal,
+): Promise<ImageRemovalEnd> {
+  const call = <T>(act: (ending: AbortSignal) => Promise<T>) =>
+    withDeadline({ clock, timeoutMs: callTimeoutMs, signal }, act);
+  try {
+    await call((ending) => builds.startRemoval(removal, session.listener_id, ending));
+    for (;;) {
+      const end = await call((ending) => builds.inspectRemoval(removal, ending));
+      if (end !== null) return { ...end, message: end.message && sanitizeText(end.message) };
+      await sleep(clock, pollMs, signal);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    return { removal_id: removal.removal_id, removed: [], message: describeError(error) };
+  } finally {
+    // What stays is removed at the beginning of the next session, and by the cluster after a while.
+    if (!signal.aborted) await call((ending) => builds.remove(removal.removal_id, ending)).catch(() => {});
+  }
+}
