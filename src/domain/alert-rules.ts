@@ -34,7 +34,7 @@ export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_t
     enabled: true,
     threshold: 14,
     unit: "days",
-    summary: "The certificate of the server's public address, or of the agents' domain, expires within this time.",
+    summary: "A certificate of the server, of a listener's domain or of a custom_url expires within this time.",
   },
   key_expiry: { enabled: true, threshold: 7, unit: "days", summary: "An API key expires within this time." },
 };
