@@ -91,7 +91,7 @@ test("rejects an invalid address or role and names the field", async () => {
 });
 
 eachDatabase(
-  "a role that was taken away is gone with the answer, also under an Idempotency-Key and for who asked meanwhile",
+  "a role that was taken away has no effect after the response, also under an Idempotency-Key and for requests in flight",
   async (db) => {
     const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-members-"));
     const here = await startApiOn(db, { dataDir });

@@ -76,7 +76,7 @@ async function live({ t, as, ...w }: AuthFixture): Promise<{ told: string[]; sec
 }
 
 eachDatabase(
-  "nothing secret of tokens stands in answers, logs, events, the audit log, the database or its backup",
+  "no response, log, event, audit row, table or backup contains a secret of a token in clear text",
   async (db, { databaseUrl }) => {
     const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-canary-"));
     const lines: string[] = [];
@@ -98,7 +98,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "of 50 that ask two servers for an expired token at once, one refreshes it and all get the new one",
+  "of 50 concurrent requests to two servers for an expired token, one refreshes it and all get the new one",
   async (db, { databaseUrl }) => {
     const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-two-"));
     const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), poolMax: 10, logger: createLogger("silent") });

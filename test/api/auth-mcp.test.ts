@@ -289,7 +289,7 @@ test("does not call an internal address, wherever it appears", async () => {
   assert.equal(closed.as.calls.length, 0);
 });
 
-test("a public MCP server whose metadata points to an internal address leads nowhere", async () => {
+test("does not call an internal address that the metadata of a public MCP server names", async () => {
   const outside = "https://mcp.example";
   const guarded = createProviderFetch({ allowPrivateNetwork: false });
   for (const inside of [

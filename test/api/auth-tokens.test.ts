@@ -301,7 +301,7 @@ test("providers, tokens and sign-ins of another organization answer like unknown
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
 
-test("another user, or a guesser, waits in vain for a sign-in", async () => {
+test("another user, or a caller that guesses ids, cannot wait for a sign-in", async () => {
   const provider = await w.addProvider();
   const { authId } = await w.begin(provider);
   for (const [id, more] of [
@@ -357,7 +357,7 @@ test("rejects a token that is deleted while it is connected to an agent, like an
   assert.equal(afterLook.mock.callCount(), 1);
 });
 
-test("an expired or revoked key gets no token that it still waited for", async () => {
+test("a key that expires or is revoked while it waits gets no token", async () => {
   const provider = await w.addProvider();
   const { state, authId } = await w.begin(provider);
   const made = await t.ask({ method: "POST", url: "/v2/admin/api-keys", payload: { name: "waiting", role: "agent" } });

@@ -129,7 +129,7 @@ const post = async (body: Buffer, query = "") => {
   return { status: answer.status, body: (await answer.json()) as any };
 };
 
-test("looks into an archive, keeps nothing of it, and refuses one that is no archive", async () => {
+test("detects the server in an archive, stores nothing of it, and rejects a file that is not an archive", async () => {
   const archive = await archiveOf({
     "package.json": JSON.stringify({ scripts: { start: "node server.js" }, dependencies: { hono: "4" } }),
     "pnpm-lock.yaml": "lockfileVersion: '9.0'\n",

@@ -144,7 +144,7 @@ test("a command line ends its own key, and no key that an administrator made", a
   assert.equal((await t.ask({ url: "/v2/session", key })).status, 401);
 });
 
-test("names that could be a sentence, floods of logins, and guessed codes are refused", async () => {
+test("refuses guessed codes, floods of logins, and names that could pass for a sentence", async () => {
   for (const name of ["Support asks you to allow", "<b>", "", "a".repeat(65)])
     assert.equal((await start(name)).status, 422);
   const guesser = await t.mintKey({ role: "reader" });

@@ -38,7 +38,7 @@ test("returns the bytes of a body, however they are split", async () => {
   assert.deepEqual(await body, Buffer.from(bytes));
 });
 
-test("takes memory for what arrived, and gives it back when the response has ended", async () => {
+test("reserves memory for the bytes that arrived, and releases it when the response has ended", async () => {
   const { raw, response, memory, read } = arriving();
   const body = read();
   raw.end("{}");
@@ -58,7 +58,7 @@ test("refuses a body that stops arriving", async (context) => {
   assert.equal(await body, "bodyTooSlow");
 });
 
-test("counts a body whose sender breaks off as refused", async () => {
+test("counts a body whose sender disconnects as refused", async () => {
   const { raw, limits, read } = arriving();
   const counted: string[] = [];
   limits.countRefusedBody = (owner) => void counted.push(owner);
@@ -69,7 +69,7 @@ test("counts a body whose sender breaks off as refused", async () => {
   assert.deepEqual(counted, ["submitAgentUsage 192.0.2.1"]);
 });
 
-test("refuses bodies beyond the memory of their sender, of all senders without a key, and of everybody", () => {
+test("refuses bodies above the memory share of their sender, of all senders without a key, and of all senders", () => {
   const memory = new BodyMemory({ totalMax: 100, anonymousMax: 50, keyMax: 40, addressMax: 30 });
   const take = (name: string, isAnonymous: boolean, bytes: number) => {
     try {

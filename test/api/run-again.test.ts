@@ -93,7 +93,7 @@ test("the preview lists variables that only a failed revision has set", async ()
   assert.deepEqual(preview.variables, { added: [], removed: ["ADDED", "B"], changed: ["A"] });
 });
 
-test("a rollback of the code only leaves the variables", async () => {
+test("a rollback of only the code keeps the variables", async () => {
   const { url, first, second } = await twice();
   const preview = (await t.ask({ url: `${url}/revisions/${first}/rollback?code_only=true` })).body;
   assert.deepEqual(preview.variables, { added: [], removed: [], changed: [] });
@@ -136,7 +136,7 @@ test("a change of variables runs the code that serves, not the newest commit", a
   assert.deepEqual((await patch(`${url}/variables`, { remove: ["B"] })).body.secrets, [], "also the last one");
 });
 
-test("a change of variables while a revision is under way runs the code of that revision", async () => {
+test("a change of variables while a revision is in progress runs the code of that revision", async () => {
   const { id, url } = await create();
   await end(id, "DEPLOYED");
   const { body } = await patch(url, { source_revision_config: { repo_ref: "dev" } });
@@ -145,7 +145,7 @@ test("a change of variables while a revision is under way runs the code of that 
   assert.deepEqual([revision.based_on.id, revision.source_revision_config.repo_ref], [body.latest_revision_id, "dev"]);
 });
 
-test("a variable for want of which the newest revision failed runs that revision's code, and other variables do not", async () => {
+test("setting a variable that the newest revision lacked runs that revision's code, and setting another one does not", async () => {
   const { id, url } = await twice();
   await patch(url, { source_revision_config: { repo_ref: "next" } });
   const failed = await end(id, "DEPLOY_FAILED", "c".repeat(40));
@@ -182,7 +182,7 @@ test("the newest commit is deployed on request, after a rollback too", async () 
   assert.equal((await post(`${made.url}/deploy-latest`)).headers["x-pierhead-error"], "latestNotApplicable");
 });
 
-test("a restart runs what serves again, exactly, and only when nothing is under way", async () => {
+test("a restart runs exactly what serves again, and only when no revision is in progress", async () => {
   const { id, url, first } = await create();
   assert.equal((await post(`${url}/restart`)).headers["x-pierhead-error"], "revisionInProgress");
   await end(id, "BUILD_FAILED");

@@ -24,7 +24,7 @@ async function signIn(key: string, headers: Record<string, string> = fromConsole
 const askAs = (cookie: string, headers: Record<string, string> = fromConsole) =>
   t.ask({ url: "/v2/deployments", key: null, headers: { cookie, ...headers } });
 
-test("a key signs a browser in: the cookie is for the server only and then stands for the key", async () => {
+test("a key signs a browser in with a cookie that scripts cannot read and that replaces the key", async () => {
   const { status, body, cookie, pair } = await signIn(t.tenant.adminKey);
   assert.equal(status, 200);
   assert.match(
@@ -141,7 +141,7 @@ test("a link signs one browser in, once, as the key that asked for it", async ()
   assert.equal(log.body.items[0].subject_id, first.body.api_key_id);
 });
 
-test("a link ends with its time and with its key", async () => {
+test("a link expires at its time and with its key", async () => {
   const key = await t.mintKey({ role: "reader" });
   const codeOf = async () => {
     const { body } = await t.ask({ method: "POST", url: "/v2/session/links", key });

@@ -25,7 +25,7 @@ test("a slow reader gets everything that the other side sent to its end", async 
   server.close();
 });
 
-test("one side ends with the other when that one breaks off", async () => {
+test("when one side disconnects, the other side ends too", async () => {
   const [one, other] = [new Duplex({ read() {}, write() {} }), new Duplex({ read() {}, write() {} })];
   joinSockets(one, other);
   other.write("never read");

@@ -23,7 +23,7 @@ test("gives a key a quarter and its workspace half of what the others leave", ()
   });
 });
 
-test("leaves something for the next workspace, however many workspaces hold all they may", () => {
+test("leaves a share for the next workspace, however many workspaces use up theirs", () => {
   const shares = new Shares(shareRules(1_000, 0.5));
   const counts = ["a", "b", "c", "d", "e"].map((workspaceId) => takeAll(shares, { workspaceId }).count);
   assert.deepEqual(counts, [500, 250, 125, 62, 31]);

@@ -10,13 +10,13 @@ function clientOf(remoteAddress: string, forwardedFor: string): string {
   return proxies.clientOf(request as unknown as IncomingMessage);
 }
 
-test("the client is the last address that a proxy of the operator did not write about another one", () => {
+test("takes the last address that is not a trusted proxy as the client's", () => {
   assert.equal(clientOf("10.0.0.1", "192.0.2.9, 192.0.2.1, 10.0.0.2"), "192.0.2.1");
   assert.equal(clientOf("192.0.2.7", "192.0.2.1"), "192.0.2.7", "headers of other peers are ignored");
   assert.equal(clientOf("10.0.0.1", "not an address"), "10.0.0.1");
 });
 
-test("proxies that add the port of a client do not hide who it is", () => {
+test("finds the client's address when a proxy adds the port to it", () => {
   assert.equal(clientOf("10.0.0.1", "192.0.2.1:4711"), "192.0.2.1");
   assert.equal(clientOf("fd00::1", "[2001:db8::1]:4711, [fd00::2]"), "2001:db8::1");
   assert.equal(clientOf("10.0.0.1", "2001:db8::1"), "2001:db8::1");

@@ -148,7 +148,7 @@ test("an image for a cluster has PostgreSQL as its default, or files with the re
   assert.deepEqual(serving.chosen, ["postgres", "default", "rolling"], "files would hide the threads of the database");
 });
 
-test("decides at once about files that are made to be slow, and about versions that are no text", {
+test("decides quickly about malicious lock files, and about versions that are not text", {
   timeout: 60_000,
 }, async () => {
   const long = manifest({ "@langchain/langgraph": `-${"1".repeat(200_000)}!` });

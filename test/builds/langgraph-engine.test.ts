@@ -22,7 +22,7 @@ for (const [name, manifest] of Object.entries(${JSON.stringify(packages)})) {
 }
 `;
 
-test("builds an agent that serves from PostgreSQL for nothing else, when its packages no longer fit", async () => {
+test("fails the build of an agent on PostgreSQL whose packages no longer work with it, instead of using files", async () => {
   const dir = await mkdtemp(path.join(tmpdir(), "pierhead-kept-engine-"));
   after(() => rm(dir, { recursive: true, force: true }));
   const directory = path.join(dir, "source");

@@ -309,7 +309,7 @@ test("completes commands, options and deployment names, and prints nothing witho
   assert.deepEqual(offline, { code: 0, stdout: "", stderr: "" });
 });
 
-test("restore names a file that is missing, and does not wait for a backup to be typed", async () => {
+test("restore names a missing file instead of waiting for input", async () => {
   const missing = await runCli(["restore", "nowhere.tar.gz"]);
   assert.deepEqual(
     [missing.code, /Cannot read the file nowhere\.tar\.gz/.test(missing.stderr)],

@@ -146,7 +146,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await remove(spec);
     });
 
-    test("becoming ready and exiting call back", async () => {
+    test("calls back when a replica becomes ready and when it exits", async () => {
       let notifications = 0;
       compute.onChange(() => notifications++);
       const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
@@ -192,7 +192,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await remove(spec);
     });
 
-    test("state that a deployment never had can be removed", async () => {
+    test("removing state that does not exist is no error", async () => {
       await compute.removeState(randomUUID());
     });
   });

@@ -29,7 +29,7 @@ test("counts any response of a server without a health path", async () => {
   assert.deepEqual(await check({ "/": 302, "*": 401 }), { path: null });
 });
 
-test("asks in a language, because some sites fail without one", async () => {
+test("sends Accept-Language, because some sites fail without it", async () => {
   await using server = createServer(({ headers }, response) => {
     response.writeHead(headers["accept-language"] === undefined ? 500 : 200).end();
   }).listen(0, "127.0.0.1");
@@ -67,7 +67,7 @@ test("asks only the path that a server names", async () => {
   assert.equal(await check({ "*": 200, "/ready": 204 }, "/ready"), null);
 });
 
-test("tells a server that refuses to report its runs from one that has no such report", async () => {
+test("distinguishes a server that refuses to report its runs from one that cannot", async () => {
   const ask = async (metrics: number, threads: number) => {
     await using server = createServer((request, response) => {
       response.writeHead(request.url === "/threads/search" ? threads : metrics).end('[{"thread_id":"1"}]');

@@ -43,7 +43,7 @@ describe("docker: causes of failed replicas", { skip: dockerSkipped }, () => {
     assert.match(exit.message, /memory limit of 96 MiB/);
   });
 
-  test("a server that exceeds it before it is ready reports that, too", async () => {
+  test("a server that exceeds its memory limit before it is ready is OutOfMemory, too", async () => {
     await using world = await DockerWorld.open(engine);
     const program =
       'console.log("loading"); const held = []; setInterval(() => held.push(Buffer.alloc(16 << 20, 1)), 5);';

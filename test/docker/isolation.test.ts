@@ -34,7 +34,7 @@ describe("docker: privileges of a container", { skip: dockerSkipped }, () => {
     return { name, address: `http://${IPAddress}:8000/ok` };
   };
 
-  test("no capability, no new privilege, no socket of the engine, no network of the host", async () => {
+  test("a container has no capabilities, no new privileges, no engine socket and no host network", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = spec();
     const state = await world.start(wanted);
@@ -65,7 +65,7 @@ describe("docker: privileges of a container", { skip: dockerSkipped }, () => {
     assert.deepEqual(state.limits, { memory: "enforced", cpu: "enforced" });
   });
 
-  test("usage of a replica is readable: growing processor time, and memory", async () => {
+  test("reports the usage of a replica: growing processor time, and memory", async () => {
     await using world = await DockerWorld.open(engine);
     const wanted = spec();
     await world.start(wanted);

@@ -281,7 +281,7 @@ test("a new revision resolves its branch again and forgets the old commit", () =
   assert.equal(applyPatch(built, { display_name: "x" }, context).sourceRevisionConfig.repo_commit_sha, "a".repeat(40));
 });
 
-test("a deployment chooses its engine, keeps it, and forgets it with default", () => {
+test("a deployment keeps the engine that it chose until it chooses default", () => {
   const chosen = applyPatch(current("github"), { source_config: { engine: "postgres" } }, context).sourceConfig;
   assert.equal(chosen.engine, "postgres");
   const later = current("github", { sourceConfig: chosen });

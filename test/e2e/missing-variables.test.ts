@@ -4,7 +4,7 @@ import { runCli } from "../cli/run-cli.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { startTestServer } from "../support/server.ts";
 
-test("a commit that needs a new variable runs when the variable is set, and other variables leave its code out", async () => {
+test("setting the variable that a commit needs runs that commit, and setting another one does not", async () => {
   const works = nodeAgent("first");
   await using repository = await createAgentRepository(works);
   await using pierhead = await startTestServer();

@@ -12,7 +12,7 @@ const page = require("node:fs").readFileSync("page", "utf8");
 require("node:http").createServer((_, answer) => answer.end(page)).listen(process.env.PORT, process.env.HOST);`,
 };
 
-test("a changed variable for browsers is built from the commit that serves, any other variable builds nothing", async () => {
+test("changing a variable for browsers builds the serving commit again, and any other variable builds nothing", async () => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository(files);
   const { client } = pierhead;

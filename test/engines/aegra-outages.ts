@@ -26,7 +26,7 @@ export function testOutages(worldOf: () => Promise<World>): void {
   };
   after(async () => (await started)?.replica.process.kill("SIGKILL"));
 
-  test("a run whose end cannot be written, because the connection breaks, is complete", async (context) => {
+  test("a run completes although its connection breaks while its end is written", async (context) => {
     const { world, replica } = await start();
     const run = await startSteps(world, replica);
     const admin = await connect(world, context);
@@ -38,7 +38,7 @@ export function testOutages(worldOf: () => Promise<World>): void {
     assert.equal(begun.length, total, "no step is repeated");
   });
 
-  test("a run goes on although its connection breaks five times at one checkpoint", async (context) => {
+  test("a run continues although its connection breaks five times at one checkpoint", async (context) => {
     const { world, replica } = await start();
     const run = await startSteps(world, replica);
     const admin = await connect(world, context);
@@ -48,7 +48,7 @@ export function testOutages(worldOf: () => Promise<World>): void {
     await expectComplete(replica, [run], total);
   });
 
-  test("a run goes on although the connection of its store breaks", async (context) => {
+  test("a run continues although the connection of its store breaks", async (context) => {
     const { world, replica } = await start();
     const admin = await connect(world, context);
     await admin.lock(`lock table ${schema}.store in share row exclusive mode`);
@@ -62,7 +62,7 @@ export function testOutages(worldOf: () => Promise<World>): void {
     assert.equal((await replica.client.threads.getState(thread_id)).values.answer, 1);
   });
 
-  test("an error of a connection of the agent's own ends its run at once", async () => {
+  test("an error on the agent's own connection ends its run at once", async () => {
     const { world, replica } = await start();
     const { thread_id } = await replica.client.threads.create();
     const { run_id } = await replica.client.runs.create(thread_id, "unreachable", { input: {} });

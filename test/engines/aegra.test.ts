@@ -84,7 +84,7 @@ test("a Python agent runs on Aegra as two replicas, with one run at a time on a 
   await assert.rejects(one.runs.get(thread_id, undone), /404/);
 });
 
-test("Aegra behaves like the other engines, but for what the documentation names", async (context) => {
+test("Aegra behaves like the other engines, except for the documented differences", async (context) => {
   const { url } = await client.getDeployment(ids);
   const results = await runChecks({ url: String(url), client: await clientOf(String(url)) });
   const failed = results.filter(({ failure }) => failure !== undefined);
@@ -95,7 +95,7 @@ test("Aegra behaves like the other engines, but for what the documentation names
   );
 });
 
-test("the kill of a replica loses no run of Aegra and runs none twice at once", async (context) => {
+test("killing a replica of Aegra loses no run and executes none twice at once", async (context) => {
   const { url } = await client.getDeployment(ids);
   const agent = await clientOf(String(url));
   const total = 20;

@@ -178,7 +178,7 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
   await rollBesideLongRun({ client, deploymentId: made.id, repository, timeoutMs }, context);
 });
 
-test("a new deployment with a PostgreSQL runs on it unless it scales to zero, and goes back to files when told to", async () => {
+test("a new deployment with a PostgreSQL runs on it unless it scales to zero, and returns to files on request", async () => {
   const port = await freePort();
   const postgres = await startPostgresServer({ port });
   assert.ok(postgres);

@@ -101,7 +101,7 @@ test("the state of the file engine is the same on PostgreSQL, and its threads go
   assert.equal((await one.client.runs.wait(null, "memory", { input: {} })).answer, 2);
 });
 
-test("what the files got after a move that did not last is copied by the next one, without losing what the database got", async () => {
+test("moving again copies what changed in the files since a rollback, and loses no change in the database", async () => {
   const cwd = newDirectory();
   const schema = "moved_again";
   const use = async (kind: "file" | "postgres", act: (client: Loose) => Promise<void>) => {

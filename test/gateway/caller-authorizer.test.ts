@@ -120,7 +120,7 @@ test("admits known callers while the control plane is away, and asks others to r
   assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
 });
 
-test("admits a known caller when the control plane answers that it is asked too often", async (context) => {
+test("admits a known caller when the control plane answers 429", async (context) => {
   await using world = await startSite();
   await call(world.url, "mine");
   const now = performance.now.bind(performance);

@@ -107,7 +107,7 @@ test("returns the answer of an agent server that declines the upgrade, then clos
   );
 });
 
-test("answers refused WebSocket requests with plain answers", async () => {
+test("answers refused WebSocket requests with HTTP responses", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([], { state: "closed", because: "Stopped." }));
@@ -125,7 +125,7 @@ test("answers refused WebSocket requests with plain answers", async () => {
   assert.match(await ask("/d/gone/ws"), /^HTTP\/1\.1 502 [\s\S]*"Revision rev-1 did not answer: connection refused."/);
 });
 
-test("switches to no other protocol and answers such upgrade requests, like those of Java's client, plainly", async () => {
+test("answers a request that offers an upgrade to another protocol, as Java's client does, like any other", async () => {
   const seen: unknown[] = [];
   await using agent = await startTarget(async (request, response) => {
     const { method, url, headers } = request;

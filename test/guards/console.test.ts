@@ -8,7 +8,7 @@ const sources = readdirSync("console/src", { recursive: true, encoding: "utf8" }
   .map((name) => `console/src/${name.replaceAll("\\", "/")}`);
 const read = (file: string) => readFileSync(file, "utf8");
 
-test("the console stands on the client, the contract and the rules alone", () => {
+test("the console imports only the rooms client, contract and domain, and its listed packages", () => {
   const offences = sources.flatMap((file) => {
     const found = read(file).matchAll(/^import\b[^;]*?"([^"]+)"|\bimport\("([^"]+)"\)/gm);
     const imported = [...found].map(([, named, dynamic]) => named ?? dynamic ?? "");
@@ -26,7 +26,7 @@ test("the console stands on the client, the contract and the rules alone", () =>
   assert.deepEqual(offences, []);
 });
 
-test("the console asks the server by the client alone; only the panel that calls agents sends requests of its own", () => {
+test("the console calls the server only through the client, except the panel that calls agents", () => {
   const offences = sources.filter((file) => {
     const isAllowed = /\/(server\.ts|agent\/client\.ts|request\.tsx)$/.test(file);
     return !isAllowed && /\bfetch\(|XMLHttpRequest|EventSource|WebSocket|sendBeacon|\.request\(/.test(read(file));

@@ -32,7 +32,7 @@ test("files and folders are named in kebab-case, and none is called utils, helpe
   assert.deepEqual(offences, []);
 });
 
-test("only main.ts, what passes it on to children, and programs that are started on their own read the environment", () => {
+test("only main.ts, child-environment.ts and the entry files of other programs read the environment", () => {
   const ownMains = [
     "src/main.ts",
     "src/base/child-environment.ts",
@@ -58,7 +58,7 @@ test("no program is started through a shell", () => {
   );
 });
 
-test("nothing is switched off, half done or left for later", () => {
+test("no test is skipped, and no code is marked as unfinished", () => {
   const marks = new RegExp(["TO" + "DO", "FIX" + "ME", "\\bXXX\\b", "not " + "implemented"].join("|"));
   const self = "test/guards/files.test.ts";
   assert.deepEqual(

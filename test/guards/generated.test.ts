@@ -32,7 +32,7 @@ test("the catalogue of metrics is what a server answers, and the dashboard shows
   assert.deepEqual([...new Set(shown)].sort(), known.sort());
 });
 
-test("the dashboard counts nothing twice: what each server tells of all is not added up, and no other program's figures are", () => {
+test("the dashboard does not add up what every server reports, and shows the processes of Pierhead only", () => {
   const { panels } = JSON.parse(readFileSync("deploy/grafana/pierhead.json", "utf8")) as {
     panels: { title: string; targets?: { expr: string }[] }[];
   };

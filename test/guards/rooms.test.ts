@@ -32,14 +32,14 @@ test("every import stays in its room or goes down a floor", () => {
   assert.deepEqual(offences, []);
 });
 
-test("every file lies in a room of the house", () => {
+test("every file of src/ belongs to a room", () => {
   assert.deepEqual(
     sources.filter((file) => !floorOf.has(roomOf(file))),
     [],
   );
 });
 
-test("the listener knows no store, the reconciler no compute, the builds no store", () => {
+test("the listener and the builds do not import the store, and the reconciler does not import compute", () => {
   const forbidden = {
     listener: ["store"],
     reconciler: ["compute", "api"],

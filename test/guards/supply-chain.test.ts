@@ -73,7 +73,7 @@ test("npm run sbom names every run-time package with its version and digest", ()
   }
 });
 
-test("every row of the threat model names tests that are there", () => {
+test("every row of the threat model names tests that exist", () => {
   const rows = readFileSync("docs/explanation/threat-model.md", "utf8")
     .split("\n")
     .filter((line) => line.startsWith("| "));

@@ -43,7 +43,7 @@ test("sums the requests of all replicas, while replicas come, go and start again
   assert.deepEqual(traffic.counts(), []);
 });
 
-test("counts no request again of a replica that did not answer for a long time", async () => {
+test("counts no request twice when a replica did not answer for a long time", async () => {
   const { site, clock, traffic, requests } = follow();
   traffic.follow(true);
   site.readings = [reading("a", 5), reading("b", 2)];

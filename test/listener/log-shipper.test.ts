@@ -54,7 +54,7 @@ test("sanitizes lines with a zero byte or half a character, so that the control 
   assert.equal(taken()[0]?.message, "ab");
 });
 
-test("thins out a flood, reports how many lines were dropped, and delays no other replica", async () => {
+test("drops lines of a flood, reports how many, and delays no other replica", async () => {
   await using site = await startSite();
   const output = new Output();
   await site.startProcess({ compute: output.on(site.world) });

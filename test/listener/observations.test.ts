@@ -45,7 +45,7 @@ test("confirms a refused start by a later observation without the replica, and d
   }
 });
 
-test("brings no replica back by an observation that began before its removal, but by a later one", () => {
+test("an observation brings a removed replica back only if it began after the removal", () => {
   const sightings = new Observations();
   sightings.update([replica("ready")], 1);
   sightings.forget("d-1", "r-1", 2);

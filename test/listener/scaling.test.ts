@@ -76,7 +76,7 @@ test("keeps the running replicas after a restart of the listener, and starts the
   assert.deepEqual(site.ready(), [next.revision_id, next.revision_id], "within its own bounds");
 });
 
-test("keeps a server with exclusive state alone, and wakes it as one", async () => {
+test("runs one replica of a server with exclusive state, also after it slept", async () => {
   const alone = await startScaling({ min_replicas: 1, max_replicas: 5, rollout: "handover" });
   for (let count = 0; count < 50; count++) alone.request(5 * minuteMs);
   await alone.clock.pass(2 * minuteMs);

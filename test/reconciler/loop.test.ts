@@ -116,7 +116,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("a revision that cannot go on says what is retried and since when, until it goes on", async (db) => {
+eachDatabase("the message of a revision that cannot continue shows what is retried and since when", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   let [attempts, isAway] = [0, true];
   const server: DatabaseServer = {
@@ -170,7 +170,7 @@ eachDatabase("a revision that cannot go on says what is retried and since when, 
   assert.doesNotMatch(await message(), /Retried since/);
 });
 
-eachDatabase("a revision in progress stops saying that it is retried with the first pass that succeeds", async (db) => {
+eachDatabase("the message about a retry disappears with the first pass that succeeds", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   let isAway = true;
   const server: DatabaseServer = {

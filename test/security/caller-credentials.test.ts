@@ -155,7 +155,7 @@ test("no key gets an assertion for a deployment that does not admit it", async (
   assert.equal(await ask(attackerKey.key, "00000000-0000-4000-8000-000000000000"), false);
 });
 
-test("credentials of an agent's own reach it", async () => {
+test("an agent receives credentials that are not Pierhead's", async () => {
   const { authorization } = await headersSeen(own.url, {
     "x-api-key": victim.key,
     authorization: "Bearer of-the-agent",

@@ -49,7 +49,7 @@ test("empty files and directories must not take all inodes of the build host", a
   assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], JSON.stringify(result));
 });
 
-test("a commit of a few kilobytes must not stand for millions of files", async () => {
+test("a commit of a few kilobytes must not expand to millions of files", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   await repository.commit({ a: "" });

@@ -51,7 +51,7 @@ test("does not take an address of a special-purpose registry for a public one", 
   for (const address of global) assert.equal(isPublicAddress(address), true, address);
 });
 
-test("does not call a special address, and does not say to what address a name leads", async () => {
+test("does not call a special address, and does not reveal the address of a name", async () => {
   await using server = await startTestServer({
     PIERHEAD_COMPUTE: "simulated",
     PIERHEAD_PUBLIC_URL: "https://pierhead.example.org",

@@ -5,7 +5,7 @@ import { startWithTwoWorkspaces } from "./two-workspaces.ts";
 
 const tooMany = 50;
 
-test("one key must not take the event streams of everybody", async () => {
+test("one key must not use up the event streams of other keys", async () => {
   await using world = await startWithTwoWorkspaces();
   const { pierhead, attacker, victim } = world;
   const leaving = new AbortController();

@@ -65,7 +65,7 @@ test("trims whitespace and the final newline of keys", () => {
   assert.equal(readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k\n" }).key, "k");
 });
 
-test("reads the nodes of builds as JSON and names a variable with anything else", () => {
+test("reads the nodes of builds as JSON, and names the variable when it rejects anything else", () => {
   const read = (more: Record<string, string>) =>
     readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k", ...more });
   assert.deepEqual([read({}).buildNodeSelector, read({}).buildTolerations], [{}, []]);
@@ -80,7 +80,7 @@ test("rejects a blank number instead of reading it as 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });
 
-test("accepts prefixes of a bucket whose keys lists show as they are, and no others", () => {
+test("accepts only bucket prefixes that listings return unchanged", () => {
   const keys = { PIERHEAD_S3_ACCESS_KEY_ID: "a", PIERHEAD_S3_SECRET_ACCESS_KEY: "b" };
   const bucket = { PIERHEAD_S3_BUCKET: "sources", ...keys };
   for (const [given, taken] of [
@@ -126,7 +126,7 @@ test("names the setting of an invalid database address without repeating its pas
   assert.equal(readConfig({ PIERHEAD_AGENT_REDIS_URL: "rediss://u:p@cache:6380/1" }).compute, "process");
 });
 
-test("takes the address of a replica for the others as an origin of HTTP alone", () => {
+test("accepts only an HTTP origin as the address of a replica for the others", () => {
   for (const given of ["http://10.0.0.7:8124", "http://10.0.0.7:8124/"])
     assert.equal(readConfig({ PIERHEAD_REPLICA_URL: given }).replicaUrl, "http://10.0.0.7:8124");
   for (const given of ["10.0.0.7:8124", "https://10.0.0.7:8124", "http://10.0.0.7/a", "http://u:p@10.0.0.7"])

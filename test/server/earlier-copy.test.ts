@@ -57,7 +57,7 @@ function startListener(url: string, key: string, world: SimulatedWorld) {
   };
 }
 
-test("runs the revision of a database that reverted to an earlier copy, and continues to deploy", async () => {
+test("runs the revision of a database that was reset to an earlier copy, and continues to deploy", async () => {
   const key = `ph_${"0".repeat(12)}_${"k".repeat(43)}`;
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
   const world = new SimulatedWorld({ seed: 3 });

@@ -156,7 +156,7 @@ test("a connection for which no user waits is refused", async () => {
   assert.equal("status" in refusal && refusal.status, 404);
 });
 
-test("a server that stops answers who waits for a listener", async () => {
+test("a server that stops answers users that wait for a listener", async () => {
   using orders = await follow();
   const user = await opened(...asUser("exec"));
   user.write(encodeFrame(execChannels.start, JSON.stringify({ argv: ["true"] })));

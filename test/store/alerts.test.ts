@@ -91,29 +91,36 @@ eachDatabase("an alert that begins and ends during a mute writes no event, also 
   assert.deepEqual([await states(), await events()], [["resolved"], []]);
 });
 
-eachDatabase("what concerns no deployment is muted by one of its alerts, for its workspace alone", async (db) => {
-  const { world, owner } = await ownerIn(db);
-  const firing = {
-    ...{ tenantId: world.tenantId, deploymentId: null, subjectId: "s-1", subject: "host-1" },
-    ...({ kind: "disk_used", message: "Full." } as const),
-  } as const;
-  const events = async () => {
-    const { rows } = await db.query<{ kind: string }>(
-      sql`select kind from events where kind like 'alert.%' order by id`,
+eachDatabase(
+  "a subject that is not a deployment is muted through one of its alerts, for its workspace only",
+  async (db) => {
+    const { world, owner } = await ownerIn(db);
+    const firing = {
+      ...{ tenantId: world.tenantId, deploymentId: null, subjectId: "s-1", subject: "host-1" },
+      ...({ kind: "disk_used", message: "Full." } as const),
+    } as const;
+    const events = async () => {
+      const { rows } = await db.query<{ kind: string }>(
+        sql`select kind from events where kind like 'alert.%' order by id`,
+      );
+      return rows.map(({ kind }) => kind);
+    };
+    await recordAlerts(db, [firing]);
+    await recordAlerts(db, []);
+    const [alert] = await listAlerts(db, world.tenantId, { state: null, limit: 10, offset: 0 });
+    await assert.rejects(muteAlert(db, { ...owner, tenantId: randomUUID() }, alert?.id ?? "", future), /not found/);
+    await muteAlert(db, owner, alert?.id ?? "", future);
+    await recordAlerts(db, [firing]);
+    assert.deepEqual(
+      await events(),
+      ["alert.firing", "alert.resolved"],
+      "the second one waits for the end of the mute",
     );
-    return rows.map(({ kind }) => kind);
-  };
-  await recordAlerts(db, [firing]);
-  await recordAlerts(db, []);
-  const [alert] = await listAlerts(db, world.tenantId, { state: null, limit: 10, offset: 0 });
-  await assert.rejects(muteAlert(db, { ...owner, tenantId: randomUUID() }, alert?.id ?? "", future), /not found/);
-  await muteAlert(db, owner, alert?.id ?? "", future);
-  await recordAlerts(db, [firing]);
-  assert.deepEqual(await events(), ["alert.firing", "alert.resolved"], "the second one waits for the end of the mute");
-  await muteAlert(db, owner, alert?.id ?? "", null);
-  await recordAlerts(db, [firing]);
-  assert.deepEqual(await events(), ["alert.firing", "alert.resolved", "alert.firing"]);
-});
+    await muteAlert(db, owner, alert?.id ?? "", null);
+    await recordAlerts(db, [firing]);
+    assert.deepEqual(await events(), ["alert.firing", "alert.resolved", "alert.firing"]);
+  },
+);
 
 eachDatabase("latencies are read only for workspaces whose latency rule is on", async (db) => {
   const { world, owner } = await ownerIn(db);
@@ -142,7 +149,7 @@ eachDatabase("latencies are read only for workspaces whose latency rule is on", 
   assert.equal(await evaluateAlerts(db), 1);
 });
 
-eachDatabase("resolved alerts are deleted after their days, firing ones stay", async (db) => {
+eachDatabase("resolved alerts are deleted after their retention time, firing ones stay", async (db) => {
   const { evaluate, states } = await watched(db);
   await evaluate(true);
   await evaluate(false);
@@ -153,7 +160,7 @@ eachDatabase("resolved alerts are deleted after their days, firing ones stay", a
   assert.deepEqual(await states(), ["firing"]);
 });
 
-eachDatabase("a queue counts with its shortest length in ten minutes, once enough minutes are measured", async (db) => {
+eachDatabase("the length of a queue is its minimum in ten minutes, once enough minutes are measured", async (db) => {
   const { world } = await ownerIn(db);
   const { id } = await makeDeployment(db, world);
   const session = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });

@@ -37,27 +37,30 @@ eachDatabase("calls during a statement are sent together when it ends", async (d
   assert.deepEqual(sizes, [1, 3]);
 });
 
-eachDatabase("with two in flight a second statement is sent beside the first, if there are connections", async (db) => {
-  const sizes: number[] = [];
-  const held = Promise.withResolvers<void>();
-  const hold = async (_: Db | Trx, items: number[]) => {
-    sizes.push(items.length);
-    await held.promise;
-    return items;
-  };
-  const echo = batched(hold, { atOnce: 2 });
-  const turn = () => new Promise((resolve) => setImmediate(resolve));
-  const first = echo(db, 1);
-  await turn();
-  const second = echo(db, 2);
-  await turn();
-  const isAlone = db.kind === "embedded";
-  assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
-  const others = [echo(db, 3), echo(db, 4)];
-  held.resolve();
-  assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
-  assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
-});
+eachDatabase(
+  "with two allowed in flight, a second statement is sent beside the first if a connection is free",
+  async (db) => {
+    const sizes: number[] = [];
+    const held = Promise.withResolvers<void>();
+    const hold = async (_: Db | Trx, items: number[]) => {
+      sizes.push(items.length);
+      await held.promise;
+      return items;
+    };
+    const echo = batched(hold, { atOnce: 2 });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const first = echo(db, 1);
+    await turn();
+    const second = echo(db, 2);
+    await turn();
+    const isAlone = db.kind === "embedded";
+    assert.deepEqual(sizes, isAlone ? [1] : [1, 1]);
+    const others = [echo(db, 3), echo(db, 4)];
+    held.resolve();
+    assert.deepEqual(await Promise.all([first, second, ...others]), [1, 2, 3, 4]);
+    assert.deepEqual(sizes, isAlone ? [1, 3] : [1, 1, 2]);
+  },
+);
 
 eachDatabase("an invalid item fails alone", async (db) => {
   const { square } = squares();

@@ -96,7 +96,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("an exit of a replica is one event, and the exits of a crash loop are none", async (db) => {
+eachDatabase("the exit of a replica is one event, and exits in a crash loop write none", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   await writeAssignment(db, assignment(world, id));

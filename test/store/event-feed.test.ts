@@ -158,7 +158,7 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
-eachDatabase("restarts the feed when the database becomes an earlier copy whose numbers repeat", async (db) => {
+eachDatabase("restarts the feed when the database is reset to an earlier copy whose numbers repeat", async (db) => {
   const feed = new EventFeed(db, logger);
   for (let i = 0; i < 5; i += 1) await write(db, { i });
   const before = await listen(feed);
@@ -176,7 +176,7 @@ eachDatabase("restarts the feed when the database becomes an earlier copy whose 
   await feed.close();
 });
 
-eachDatabase("a subscriber after the last one left misses no event", async (db) => {
+eachDatabase("a subscriber that joins after the last one left misses no event", async (db) => {
   const feed = new EventFeed(db, logger);
   (await listen(feed)).end();
   await write(db, {});

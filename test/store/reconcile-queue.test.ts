@@ -159,7 +159,7 @@ eachDatabase("keeps the last ten outcomes, newest first, with time and duration"
 });
 
 eachDatabase(
-  "8 workers, 400 deployments, workers that die: nothing is lost, and no two passes of one overlap",
+  "8 workers that die at random lose none of 400 deployments and never run two passes of one at once",
   async (db) => {
     const keys: string[] = Array.from({ length: 400 }, () => randomUUID());
     const wanted = new Map(keys.map((key) => [key, 1]));

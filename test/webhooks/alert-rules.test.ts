@@ -26,7 +26,7 @@ const well: AlertFacts = {
 const kinds = (facts: Partial<AlertFacts>, workspaces: ChangedRule[] = []) =>
   firingAlerts([{ ...well, ...facts }], { workspaces, deployments: [] }).map(({ kind }) => kind);
 
-test("rules about health hold for the word, the degraded one after five minutes", () => {
+test("rules about health hold for their status, `degraded` after five minutes", () => {
   assert.deepEqual(kinds({}), []);
   assert.deepEqual(kinds({ health: "crash_looping", healthMinutes: 0 }), ["crash_looping"]);
   assert.deepEqual(kinds({ health: "failed", healthMinutes: 0 }), ["failed"]);

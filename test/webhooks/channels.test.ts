@@ -80,7 +80,7 @@ async function startTarpit(sockets: Set<Socket>) {
 const signal = new AbortController().signal;
 const mailTo = (to: string, body = firing) => mailOf(body, { to, deliveryId: "delivery-1", consoleUrl: console });
 
-test("sends a mail over STARTTLS with a password, and answers it at the end of the alert", async () => {
+test("sends a mail over STARTTLS with a password, and a reply to it at the end of the alert", async () => {
   const { key, cert } = newCertificate();
   await using smtp = await startSmtp({ key, cert });
   const settings = {
@@ -120,7 +120,7 @@ test("sends neither password nor mail to a server that offers no STARTTLS", asyn
   assert.deepEqual([silent.code, /cannot be reached/.test(silent.text)], [null, true]);
 });
 
-test("writes an event for Slack, without giving its text a meaning there", () => {
+test("escapes the text of an event for Slack", () => {
   const { text: shown } = JSON.parse(slackBody(firing, console));
   assert.equal(
     shown,
@@ -177,7 +177,7 @@ test("ends a mail when the server stops, and when the mail server keeps the conn
   );
 });
 
-test("takes one recipient of an allowed domain, and no headers", () => {
+test("accepts only one recipient, of an allowed domain, and no headers", () => {
   assert.equal(recipientOf("mailto:ops@example.org"), "ops@example.org");
   for (const bad of [
     "ops@example.org,b@x.org",
@@ -193,7 +193,7 @@ test("takes one recipient of an allowed domain, and no headers", () => {
   assert.equal(isAllowedRecipient("ops@evil.org", ["*"]), true);
 });
 
-test("asks for the sender of mails, and takes its domain for the recipients", () => {
+test("requires a sender for mails, and allows recipients of its domain by default", () => {
   const read = (smtpUrl?: string, smtpFrom?: string, smtpDomains?: string) =>
     readMail({ smtpUrl, smtpFrom, smtpDomains });
   assert.equal(read(), null);

@@ -340,7 +340,7 @@ eachDatabase("a stopping worker releases its deliveries, and the next one sends 
 });
 
 eachDatabase(
-  "delivers the events of a database that became an earlier copy, although their numbers repeat",
+  "delivers the events of a database that was reset to an earlier copy, although their numbers repeat",
   async (db) => {
     const world = await makeWorld(db);
     await using receiver = await startReceiver(() => ({ status: 204 }));

@@ -22,7 +22,7 @@ test("a revision pinned to a local image does not run another image that has its
   assert.equal(asked.pulls, 0);
 });
 
-test("and it does not pull that name from a registry, where it may belong to another publisher", async (context) => {
+test("a revision pinned to a local image does not pull its name from a registry, where others may publish it", async (context) => {
   const { images, asked } = await imagesOf(context, {});
   const gone = { digest: oldId, uri: "team/agent:1" };
   await assert.rejects(images.ensure(gone, AbortSignal.timeout(5_000)), { name: "UnusableSpec" });
