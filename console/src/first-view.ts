@@ -2,12 +2,12 @@ import { listQuery } from "./deployment-list.ts";
 import { basePath, clientOf, queries } from "./server.ts";
 import { chosenWorkspace, workspaceOf } from "./workspace.ts";
 
-// This file asks for what the first view shows while the browser still reads the scripts of the pages.
+// Requests the data of the first view while the browser still loads the scripts of the pages.
 
-/** The session, asked for once. null: it was taken. */
+/** The request for the session, which is sent once. null: its answer was taken. */
 let session: ReturnType<typeof askSession> | null = askSession();
 
-/** Returns the answer that was asked for at the start. undefined: it was taken before. */
+/** Returns the session that was requested at the start. undefined: it was taken before. */
 export function takeFirstSession(): ReturnType<typeof askSession> | undefined {
   const taken = session ?? undefined;
   session = null;

@@ -15,7 +15,7 @@ const skewS = 60;
  * Longest remaining life of a token. Services sign one for each call or for a few minutes, and a token cannot be revoked: one
  * that leaks must end soon.
  */
-export const serviceKeyLifeMaxS = 3_600;
+const serviceKeyLifeMaxS = 3_600;
 
 /** A token is a few hundred bytes. Longer ones are refused unread. */
 const tokenLengthMax = 4_096;

@@ -2,5 +2,5 @@
 const noise =
   /^Progress: resolved \d|^Packages: [+-]\d|^\++$|^npm (?:error|ERR!)(?: A complete log of this run can be found in:| +\S*_logs\/\S*\.log$)|^npm (?:notice|error|ERR!)\s*$|^npm notice (?:New |Changelog:|To update run:|Run `?npm install -g)/;
 
-/** Returns whether a line of a log only takes the room of lines that show a cause. */
+/** Returns whether a log line explains no failure, so that it would only displace lines that do. */
 export const isNoise = (line: string): boolean => noise.test(line);

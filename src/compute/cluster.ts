@@ -25,7 +25,10 @@ export interface ClusterStatus {
   revisionId: string | null;
   /** All replicas of that revision are ready and have stayed so for a while, and no replica of another revision is left. */
   isReady: boolean;
-  /** The same, but they may be ready only since now, and requests may not reach them yet. Absent: as `isReady`. */
+  /**
+   * As `isReady`, but the replicas may have become ready just now, so requests may not reach them yet. Absent: as
+   * `isReady`.
+   */
   isStarted?: boolean;
   /** asleep: it has no replicas until a request wakes it. waking: it was woken, and that is not recorded yet. Absent: neither. */
   sleep?: "asleep" | "waking" | null;
@@ -100,5 +103,3 @@ export interface ClusterCompute extends ReplicaLogs {
   onChange(changed: (deploymentId: string, isDrift: boolean) => void): void;
   close(): Promise<void>;
 }
-
-export const isCluster = (compute: { type: string }): compute is ClusterCompute => compute.type === "kubernetes";

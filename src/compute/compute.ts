@@ -96,7 +96,7 @@ export interface Compute {
 export interface StopTimes {
   /** When SIGKILL follows. */
   graceMs: number;
-  /** When a second SIGTERM follows at the latest. Default: late, see `lastCallAtMs`. */
+  /** Latest time of the second SIGTERM, after the first one. Default: see `lastCallAtMs`. */
   lastCallAfterMs?: number;
 }
 

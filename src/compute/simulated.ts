@@ -37,7 +37,7 @@ export interface Faults {
 }
 
 /** A world without faults, at the pace of a small agent server. */
-export const noFaults: Faults = {
+const noFaults: Faults = {
   startDelayMs: { min: 5, max: 50 },
   stopDelayMs: { min: 1, max: 10 },
   startFails: 0,

@@ -66,7 +66,10 @@ export function healthOf(facts: HealthFacts): Health {
   return healthOfReplicas(facts, report, activeRevisionId);
 }
 
-/** Whether the server that should be serving keeps ending. The last report of a silent listener tells nothing about now. */
+/**
+ * Whether the server that should be serving keeps ending. The last report of a silent listener says nothing about the
+ * present.
+ */
 function isCrashLooping({ status, activeRevisionId, report }: HealthFacts): boolean {
   if (activeRevisionId === null || report === null || status === "UNKNOWN" || report.asleep) return false;
   return (report.crash_streak ?? 0) >= crashLoopStreak;

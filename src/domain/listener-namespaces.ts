@@ -1,11 +1,5 @@
 import { errors } from "../contract/error.ts";
 
-/** The namespaces in which a listener runs agents. */
-export interface ListenerNamespaces {
-  /** null: every namespace of the cluster. */
-  k8sNamespaces: readonly string[] | null;
-}
-
 const field = "compute_config.k8s_namespaces";
 
 /**

@@ -44,8 +44,8 @@ export const logFields = ["level", "deployment", "revision", "replica", "source"
 export type LogField = (typeof logFields)[number];
 
 /** The limits bound the work for each line that the server reads. */
-export const logQueryLengthMax = 1_000;
-export const logTermsMax = 20;
+const logQueryLengthMax = 1_000;
+const logTermsMax = 20;
 
 /** The query is wrong at `position`, counted in characters from 1. */
 export class LogQueryError extends Error {

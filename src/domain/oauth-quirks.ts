@@ -44,7 +44,7 @@ const slack: OAuthQuirks = {
 /** Without `offline_access` there is no refresh token. */
 const microsoft: OAuthQuirks = { ...standard, silentScopes: ["offline_access"] };
 
-/** Sessions can be set to end after 15 minutes, and the response does not contain the lifetime. */
+/** An administrator can limit sessions to 15 minutes, and the response does not contain the lifetime. */
 const salesforce: OAuthQuirks = {
   ...standard,
   silentScopes: ["refresh_token"],

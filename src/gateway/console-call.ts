@@ -51,7 +51,8 @@ export function refusalOfAnswer({ statusCode = 502, headers }: IncomingMessage):
   if (type !== undefined && dataType.test(type)) return null;
   if (statusCode === 204 || statusCode === 304 || (type === undefined && headers["content-length"] === "0"))
     return null;
-  // A status of success would promise a body. An error keeps its status, because 404 tells that this is no agent server.
+  // A status of success would promise a body. An error keeps its status, because 404 shows that this is no agent
+  // server.
   const status = statusCode >= 400 ? statusCode : 406;
   const what = type === undefined ? "a body without a type" : (type.split(";", 1)[0] ?? "");
   const detail = `The agent answered ${statusCode} with ${what.slice(0, 80)}. The console reads only JSON and event streams.`;

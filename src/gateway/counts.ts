@@ -5,7 +5,7 @@ import { latencyBoundsMs } from "../contract/logs/metrics.ts";
  * overdue: over the duration limit. oversize: 413. refused: 501 and 400 for malformed requests. cut: the agent server
  * broke off within an answer. aborted: the client left first.
  */
-export const failureKinds = ["unavailable", "unreachable", "overdue", "oversize", "refused", "cut", "aborted"] as const;
+const failureKinds = ["unavailable", "unreachable", "overdue", "oversize", "refused", "cut", "aborted"] as const;
 export type FailureKind = (typeof failureKinds)[number];
 
 export type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx";

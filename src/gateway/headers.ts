@@ -19,7 +19,7 @@ export type RawHeaders = string[];
 
 /** Sent with every answer of a deployment, including the gateway's own. */
 export const revisionHeader = "x-pierhead-revision";
-export const requestIdHeader = "x-request-id";
+const requestIdHeader = "x-request-id";
 
 /** Headers for a single connection, which are never forwarded (RFC 9110 7.6.1, 11.7.1). */
 const hopByHop = new Set([

@@ -1,5 +1,5 @@
+import { cookieName, sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
-import { namesOfConsole } from "./console-cookies.ts";
 
 /**
  * With path routing, all agents answer at the origin of the console. Some response headers change what a browser does with the
@@ -80,6 +80,11 @@ export function agentCookies(cookies: string, { prefix, slug }: Address): string
   });
   return pairs.join("; ");
 }
+
+/** All names of the console's cookies. Agents neither see nor set them. */
+const namesOfConsole: ReadonlySet<string> = new Set(
+  [sessionCookie, signInCookie].flatMap((name) => [name, cookieName(name, true)]),
+);
 
 /** Start of the names that the gateway gives: `d.<slug>.<name>`. */
 const reservedStart = "d.";

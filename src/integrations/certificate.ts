@@ -19,7 +19,7 @@ export async function readCertificateExpiry(
   const host = hostname.replace(/^\[(.*)\]$/, "$1");
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const [near = host] = resolve === undefined ? [] : await unlessAborted(() => resolve(hostname), limit);
-  // Nothing is sent: the certificate of a stranger is worth knowing too, because its expiry is what users would see.
+  // Accepts a certificate that is not trusted, because users would notice its expiry too. No data is sent.
   const socket = connect({
     ...{ host: near, port: Number(port || 443), rejectUnauthorized: false },
     ...(isIP(host) === 0 && { servername: host }),

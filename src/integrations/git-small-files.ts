@@ -4,14 +4,17 @@ import { checkCommitId, fetchOne, initRepository } from "./git.ts";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
 import { type Git, withGit } from "./git-program.ts";
 
-/** What `fetchSmallFiles` brings at most. */
+/** Limits of `fetchSmallFiles`. */
 export interface SmallFileLimits {
   /** Larger files come without their content. */
   fileBytesMax: number;
   filesMax: number;
   /** Directories below the root. */
   depthMax: number;
-  /** Size of what the host sends, as some hosts send large files too, and of the files together: many may have one content. */
+  /**
+   * Limit for the bytes that the host sends, because some hosts send large files too, and for the total size of the
+   * files, because many files may share one content.
+   */
   packBytesMax: number;
 }
 

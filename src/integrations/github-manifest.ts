@@ -4,7 +4,7 @@ import { HostFailure } from "./host-failure.ts";
 import { isPublicAddress } from "./outbound-address.ts";
 
 /** Name of the App to create, and addresses of this server. */
-export interface ManifestWishes {
+export interface ManifestOptions {
   name: string;
   /** Base address of this server, without a trailing slash. */
   serverUrl: string;
@@ -16,12 +16,12 @@ export interface ManifestWishes {
  * Returns the manifest of the App that this server needs: permissions, webhook and redirect addresses. After an installation GitHub
  * sends the user to the callback address with a code that proves their identity. GitHub accepts no setup address in addition.
  */
-export function appManifest({ name, serverUrl, isPublic }: ManifestWishes) {
+export function appManifest({ name, serverUrl, isPublic }: ManifestOptions) {
   const hook = isReachable(serverUrl) ? { url: `${serverUrl}/v1/integrations/github/webhook`, active: true } : null;
   return {
     name,
     url: serverUrl,
-    description: "Deploys agents from repositories, and says there how it goes.",
+    description: "Deploys agents from repositories and reports the results to them.",
     redirect_url: `${serverUrl}/v2/auth/github-app/created`,
     callback_urls: [`${serverUrl}/v2/auth/setup/github`],
     request_oauth_on_install: true,

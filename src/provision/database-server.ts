@@ -13,7 +13,7 @@ export interface DatabaseSpec {
   memoryLimitMib: number;
 }
 
-/** A place that gives each deployment its own data: a PostgreSQL database, a key prefix in Redis, or a whole server. */
+/** A server that gives each deployment its own data: a PostgreSQL database, a key prefix in Redis, or a container. */
 export interface DatabaseServer {
   /**
    * Creates the database and its role, or sets the password and limits of existing ones. Idempotent. Returns when the

@@ -39,7 +39,7 @@ export interface ReconcilerStore {
 
   readDeploymentState(deploymentId: string): Promise<DeploymentStateRow | undefined>;
   moveDeployment(deploymentId: string, move: DeploymentMove): Promise<boolean>;
-  /** Records the health of a deployment that still has the word `seen`. An event tells of a new word. */
+  /** Records the health of a deployment that still has the word `seen`. A changed word is also an event. */
   recordHealth(deploymentId: string, record: { seen: HealthWord; health: Health }): Promise<boolean>;
   findOrphanedPreviews(parentId: string): Promise<{ id: string; deleteTracingProject: boolean }[]>;
   requestDelete(

@@ -19,7 +19,7 @@ import { version } from "./version.ts";
 export interface ClusterGateway {
   /** Base of the agents under `/d/<slug>/`. */
   url: string;
-  /** Takes new requests until the cluster sends no more, then waits for those in flight. */
+  /** Accepts new requests until the cluster sends no more, then waits for those in flight. */
   close(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import { findReplica } from "../compute/choose-replica.ts";
 import { type Compute, ExecRefused, type ExecRequest, type ExecSession } from "../compute/compute.ts";
 import { errors } from "../contract/error.ts";
 
-/** The programs beside agents on the compute of this server. */
+/** Programs that run beside agents on the compute of this server (`pierhead exec`). */
 export class Execs {
   /** Null: this server runs no agents, or has not started its compute yet. */
   compute: Compute | null = null;

@@ -78,7 +78,7 @@ function whyPublic({ mode, host, publicUrl, rootDomain, trustedProxies }: Postur
 }
 
 /** Whether a host is this machine's loopback. `localhost` and every name below it are (RFC 6761, section 6.3). */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, "");
   return /^(.+\.)?localhost$/.test(name) || /^\[?::1\]?$/.test(name) || /^127\.\d+\.\d+\.\d+$/.test(name);
 }

@@ -10,7 +10,7 @@ import { finishRemovals, pathExists, removeInside } from "./files.ts";
 
 const folder = "uploads";
 
-/** Keeps uploaded archives in the data directory. Rows have their paths from there. */
+/** Stores uploaded archives in the data directory. The database has their paths relative to it. */
 export class DirectoryUploads implements Uploads {
   readonly isShared = false;
   readonly #dataDir: string;
@@ -131,7 +131,8 @@ export class BucketUploads implements Uploads {
   async takeOver(directory: string, signal: AbortSignal): Promise<() => Promise<void>> {
     const added: string[] = [];
     for (const objectPath of await archivesIn(directory)) {
-      // Another installation may still use what the bucket has: a backup is also restored beside the one that it is of.
+      // Another installation may still use the objects in the bucket, because a backup can be restored beside its
+      // original.
       if (!(await this.#storage.has(objectPath, signal))) added.push(objectPath);
       await this.#put(path.join(directory, objectPath), objectPath, signal);
     }
@@ -196,7 +197,7 @@ export async function openBucket(
 }
 
 /**
- * Opens the place for uploaded archives. With a bucket, moves there what the data directory has.
+ * Opens the storage for uploaded archives. With a bucket, moves the archives of the data directory into it.
  * @throws ObjectStorageError
  */
 export async function openUploads(

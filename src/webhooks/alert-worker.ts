@@ -64,7 +64,7 @@ export class AlertWorker {
     await this.#measurements.measure(this.#rounds.signal);
     const startedMs = performance.now();
     if (await acquireLease(db, { ...lease, leaseMs })) {
-      // Kept between rounds, the lease of a killed server would delay alerts until it ends.
+      // Releases the lease after each round: the lease of a killed server would delay alerts until it expires.
       await evaluateAlerts(db);
       await releaseLease(db, lease);
     }

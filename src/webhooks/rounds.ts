@@ -37,7 +37,7 @@ export class Rounds {
     this.#ended = this.#run();
   }
 
-  /** Ends the present pause. A wake during a round makes the next pause as short as it may be. */
+  /** Ends the current pause. A wake during a round makes the next pause as short as possible. */
   wake(): void {
     this.#wake();
   }

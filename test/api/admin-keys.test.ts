@@ -193,9 +193,9 @@ test("when two administrators revoke each other at the same moment, one stays", 
   const payload = { name: "racing" };
   const organization = await t.ask({ method: "POST", url: "/v2/admin/organizations", payload, key: operatorKey });
   const organization_id = organization.body.id;
-  const wish = { scope: "organization", organization_id };
+  const request = { scope: "organization", organization_id };
   for (let round = 0; round < 5; round += 1) {
-    const pair = [await create(wish, operatorKey), await create(wish, operatorKey)];
+    const pair = [await create(request, operatorKey), await create(request, operatorKey)];
     const left = (await listed(operatorKey, `organization_id=${organization_id}`)).map(({ id }) => id);
     const ends = await Promise.all(left.map((id) => revoke(id, operatorKey)));
     assert.equal(ends.filter(({ status }) => status === 409).length, 1);

@@ -31,9 +31,9 @@ async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string
 }
 
 /** Runs everything that can happen to tokens, with a canary in every secret. @returns all responses and logs. */
-async function live({ t, as, ...w }: AuthFixture): Promise<{ told: string[]; secrets: string[] }> {
-  const told: string[] = [];
-  const note = ({ text, headers }: { text: string; headers: object }) => void told.push(text, JSON.stringify(headers));
+async function live({ t, as, ...w }: AuthFixture): Promise<{ texts: string[]; secrets: string[] }> {
+  const texts: string[] = [];
+  const note = ({ text, headers }: { text: string; headers: object }) => void texts.push(text, JSON.stringify(headers));
   const token = (what: string) => ({
     json: {
       ...{ access_token: `${canary}-access-${what}`, refresh_token: `${canary}-refresh-${what}`, token_type: "bearer" },
@@ -72,7 +72,7 @@ async function live({ t, as, ...w }: AuthFixture): Promise<{ told: string[]; sec
   note(await t.ask({ url: `/v2/auth/wait/${failed.authId}` }));
   const verifiers = as.calls.flatMap(({ form }) => form["code_verifier"] ?? []);
   assert.ok(verifiers.length >= 2);
-  return { told, secrets: [canary, state, failed.state, ...verifiers] };
+  return { texts, secrets: [canary, state, failed.state, ...verifiers] };
 }
 
 eachDatabase(
@@ -82,15 +82,15 @@ eachDatabase(
     const lines: string[] = [];
     const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
     const t = await startApiOn(db, { dataDir }, { logger });
-    const { told, secrets } = await live(await authFixtureOf(t));
+    const { texts, secrets } = await live(await authFixtureOf(t));
     const backup = await backupOf(db, databaseUrl);
     await t.api.close();
     await rm(dataDir, { recursive: true });
-    assert.ok(told.join().includes("flow_failed") && told.join().includes("oauth_token.import"));
+    assert.ok(texts.join().includes("flow_failed") && texts.join().includes("oauth_token.import"));
     assert.ok(lines.join().includes("token revocation failed") && lines.join().includes("sign-in failed"));
     assert.ok(backup.includes("refresh_failed") && backup.length > 5_000);
     for (const secret of secrets) {
-      assert.ok(!told.join("\n").includes(secret), "told");
+      assert.ok(!texts.join("\n").includes(secret), "texts");
       assert.ok(!lines.join("\n").includes(secret), "logged");
       for (const disguise of disguises(secret)) assert.ok(!backup.includes(disguise), "in the backup");
     }

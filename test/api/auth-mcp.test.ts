@@ -327,13 +327,13 @@ test("does not call an internal address that the metadata of a public MCP server
         if (pathname.startsWith("/.well-known/")) return Response.json(lie.server ?? server);
         return Response.json({ client_id: "made", token_endpoint_auth_method: "none" }, { status: 201 });
       };
-      const wish = {
+      const request = {
         name: "x",
         mcpServerUrl: `${outside}/mcp`,
         redirectUri: `${outside}/cb`,
         allowPrivateNetwork: false,
       };
-      await assert.rejects(discoverMcpProvider(fetch, wish), /public address/, `${pointer} ${inside}`);
+      await assert.rejects(discoverMcpProvider(fetch, request), /public address/, `${pointer} ${inside}`);
     }
   }
 });

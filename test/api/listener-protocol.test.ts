@@ -159,10 +159,10 @@ test("a heartbeat carries drain and log level; a draining listener opens no sess
   const headers = { [epochHeader]: epoch };
   const beat = async () => (await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key, headers })).body;
   const patch = (payload: object) => t.ask({ method: "PATCH", url: `/v2/listeners/${id}`, payload });
-  const told = async () => (({ drain, log_level }) => [drain, log_level])(await beat());
-  assert.deepEqual(await told(), [false, null]);
+  const orders = async () => (({ drain, log_level }) => [drain, log_level])(await beat());
+  assert.deepEqual(await orders(), [false, null]);
   await patch({ drain: true, log_level: "debug" });
-  assert.deepEqual(await told(), [true, "debug"]);
+  assert.deepEqual(await orders(), [true, "debug"]);
   assert.equal((await t.ask({ method: "DELETE", url: "/dp/v1/sessions", key, headers })).status, 204);
   const payload = { instance_id: "again", version: "1", protocols: [1], compute_type: "k8s" };
   const open = () => t.ask({ method: "POST", url: "/dp/v1/sessions", key, payload });
@@ -240,17 +240,17 @@ test("sends assignments as server-sent events, each with its cursor", async () =
 });
 
 test("an expired or revoked key receives no more assignments and renews no session", async () => {
-  const [told, idle, asking] = [await openListener(), await openListener(), await openListener()];
-  const streams = [await follow(told), await follow(idle)] as const;
+  const [active, idle, asking] = [await openListener(), await openListener(), await openListener()];
+  const streams = [await follow(active), await follow(idle)] as const;
   for (const stream of streams) await stream.readUntil(/^: assignments follow\n/);
   const polled = asking.call("GET", "/dp/v1/desired?after=0&wait=30");
   const isAsked = async () => (await keyOf(asking)).last_used_at;
   await eventually(isAsked, (usedAt) => usedAt !== null);
-  for (const one of [told, idle, asking]) {
+  for (const one of [active, idle, asking]) {
     const { id } = await keyOf(one);
     assert.equal((await t.ask({ method: "DELETE", url: `/v2/admin/api-keys/${id}` })).status, 204);
   }
-  for (const { id } of [told, asking]) await assign(await deploy(id), id);
+  for (const { id } of [active, asking]) await assign(await deploy(id), id);
   await streams[0].readToEnd(/event: desired/);
   const answer = await polled;
   assert.equal(answer.status, 401, answer.text);

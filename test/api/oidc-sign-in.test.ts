@@ -5,7 +5,7 @@ import { createProviderFetch } from "../../src/auth/oauth/outbound.ts";
 import { Oidc } from "../../src/auth/oidc.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { createWorkspace } from "../../src/store/tenants/tenants.ts";
-import { startIdentityProvider, type Told } from "../support/identity-provider.ts";
+import { startIdentityProvider, type UserClaims } from "../support/identity-provider.ts";
 import { startApi } from "./harness.ts";
 
 const provider = await startIdentityProvider();
@@ -41,8 +41,8 @@ async function finish(cookie: string, parameters: URLSearchParams) {
 }
 
 /** Runs a whole sign-in as the user that the provider reports. */
-async function signIn(told: Told) {
-  provider.told = told;
+async function signIn(userClaims: UserClaims) {
+  provider.userClaims = userClaims;
   const { location, pair } = await begin();
   return finish(pair, provider.signIn(location).parameters);
 }
@@ -55,7 +55,7 @@ async function addMember(email: string, role: string, more: object = {}, key = t
 
 const askAs = (cookie: string, url: string, headers: Record<string, string> = {}) =>
   t.ask({ url, key: null, headers: { cookie, ...fromConsole, ...headers } });
-const verified = (email: string): Told => ({ email, email_verified: true });
+const verified = (email: string): UserClaims => ({ email, email_verified: true });
 const tokenCalls = () => provider.server.calls.filter(({ path }) => path === "/token").length;
 
 test("a member signs in with a code, PKCE, state and nonce, and then has the role of the membership", async () => {
@@ -67,7 +67,7 @@ test("a member signs in with a code, PKCE, state and nonce, and then has the rol
   assert.match(cookie, /^__Host-pierhead_sign_in=[\w-]{40,}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/);
   for (const part of ["state", "nonce", "code_challenge"]) assert.equal(asked[part]?.length, 43);
   assert.equal(new Set([asked["state"], asked["nonce"], asked["code_challenge"]]).size, 3);
-  provider.told = verified("Ada@Example.org");
+  provider.userClaims = verified("Ada@Example.org");
   const done = await finish(pair, provider.signIn(location).parameters);
   assert.deepEqual([done.status, done.headers["location"]], [303, `${ownUrl}/`]);
   assert.match(pairOf(done.cookies, "__Host-pierhead_sign_in"), /=$/);
@@ -134,8 +134,8 @@ test("compares addresses case-insensitively, but distinguishes letters that only
 
 test("accepts an address only if the provider has verified it, unless the operator trusts the provider", async () => {
   await addMember("grace@example.org", "admin");
-  for (const told of [{ email: "grace@example.org" }, { email: "grace@example.org", email_verified: false }]) {
-    const answer = await signIn(told);
+  for (const userClaims of [{ email: "grace@example.org" }, { email: "grace@example.org", email_verified: false }]) {
+    const answer = await signIn(userClaims);
     assert.deepEqual([answer.status, answer.session], [400, ""]);
     assert.match(answer.text, /has not verified your address grace@example.org/);
   }
@@ -151,7 +151,7 @@ test("accepts an address only if the provider has verified it, unless the operat
 
 test("a sign-in ends once, in the browser that started it, and in time", async () => {
   await addMember("heidi@example.org", "reader");
-  provider.told = verified("heidi@example.org");
+  provider.userClaims = verified("heidi@example.org");
   const [mine, other] = [await begin(), await begin()];
   const { parameters } = provider.signIn(mine.location);
   const before = tokenCalls();
@@ -182,7 +182,7 @@ test("a sign-in ends once, in the browser that started it, and in time", async (
 });
 
 test("of two concurrent answers to one sign-in one is accepted", async () => {
-  provider.told = verified("heidi@example.org");
+  provider.userClaims = verified("heidi@example.org");
   const { location, pair } = await begin();
   const { parameters } = provider.signIn(location);
   const answers = await Promise.all([finish(pair, parameters), finish(pair, parameters)]);
@@ -269,7 +269,7 @@ test("stored sign-ins and sessions cannot be used to sign in", async () => {
 test("a HEAD request on a link starts and spends nothing", async () => {
   const { location, pair } = await begin();
   const { parameters } = provider.signIn(location);
-  provider.told = verified("ada@example.org");
+  provider.userClaims = verified("ada@example.org");
   const url = `/v2/session/oidc/callback?${parameters}`;
   const look = await t.ask({ method: "HEAD", url, key: null, headers: { cookie: pair } });
   assert.deepEqual([look.status, cookiesOf(look.headers)], [200, []]);

@@ -59,13 +59,13 @@ test("guides a new user through registering a provider and shows its redirect UR
   const first = await cli(["auth", "providers", "add", "github"]);
   assert.equal(first.code, 2);
   assert.match(first.stderr, /https:\/\/github\.com\/settings\/developers/);
-  const [, told] = /Its redirect URI: +(\S+)/.exec(first.stderr) ?? [];
+  const [, redirectUri] = /Its redirect URI: +(\S+)/.exec(first.stderr) ?? [];
   const added = await done(["auth", "providers", "add", "github", "--client-id", "Iv1", "--verbose"], {
     stdin: `${secret}\n`,
   });
   assert.ok(!(added.stdout + added.stderr).includes(secret));
   assert.match(added.stdout, /Sign-in at +https:\/\/github\.com\/login\/oauth\/authorize\n/);
-  assert.ok(added.stdout.endsWith(`Redirect URI  ${told}\n`), added.stdout);
+  assert.ok(added.stdout.endsWith(`Redirect URI  ${redirectUri}\n`), added.stdout);
   assert.match(added.stderr, /pierhead auth connect github/);
   const { providers } = await json<{ providers: OAuthProvider[] }>(["auth", "providers", "list"]);
   assert.deepEqual(

@@ -41,20 +41,20 @@ for (const prefix of ["", "/api-host"]) {
     try {
       const failed = text(story.stderr);
       const ended = once(story, "exit");
-      const told: Record<string, unknown>[] = [];
+      const printed: Record<string, unknown>[] = [];
       for await (const line of createInterface({ input: story.stdout })) {
         const said = JSON.parse(line) as Record<string, unknown>;
-        told.push(said);
-        const isSecond = told.filter(({ url }) => url !== undefined).length > 1;
+        printed.push(said);
+        const isSecond = printed.filter(({ url }) => url !== undefined).length > 1;
         if (typeof said["url"] === "string")
           await comeBack(said["url"], isSecond ? { error: "access_denied" } : { code: "c" });
       }
       assert.deepEqual([await failed, (await ended)[0]], ["", 0]);
-      const all = Object.assign({}, ...told) as Record<string, string>;
+      const all = Object.assign({}, ...printed) as Record<string, string>;
       assert.deepEqual([all["created"], all["listed"]], ["sdk", ["sdk"]]);
       assert.match(all["again"] ?? "", /^HTTP 409: .*already exists/);
       assert.deepEqual(
-        told.filter(({ url }) => url !== undefined).map(({ status }) => status),
+        printed.filter(({ url }) => url !== undefined).map(({ status }) => status),
         ["pending", "pending"],
       );
       assert.match(all["waited"] ?? "", /^access-\d+$/);

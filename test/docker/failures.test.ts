@@ -117,16 +117,16 @@ describe("docker: causes of failed replicas", { skip: dockerSkipped }, () => {
 
   test("exits are reported without polling, for starting and for ready replicas", async () => {
     await using world = await DockerWorld.open(engine);
-    const told = Promise.withResolvers<void>();
+    const notified = Promise.withResolvers<void>();
     const healthy = await world.agent("healthy");
     const state = await world.start(healthy);
-    world.compute.onChange(told.resolve);
+    world.compute.onChange(notified.resolve);
     await world.compute.ensure(await world.agent("broken"), soon());
-    await told.promise;
-    const toldAgain = Promise.withResolvers<void>();
-    world.compute.onChange(toldAgain.resolve);
+    await notified.promise;
+    const notifiedAgain = Promise.withResolvers<void>();
+    world.compute.onChange(notifiedAgain.resolve);
     await ask(state, "/exit?code=4");
-    await toldAgain.promise;
+    await notifiedAgain.promise;
     assert.equal((await world.exits(healthy)).exitCode, 4);
   });
 

@@ -68,14 +68,14 @@ async function build(engine: Engine): Promise<void> {
     networkmode: "host",
     buildargs: JSON.stringify({ NODE_IMAGE: base }),
   };
-  let told = "";
+  let output = "";
   const progress = engine.values<{ error?: string; stream?: string }>("POST", "/build", {
     query,
     body: archive.stdout,
   });
   for await (const { error, stream = "" } of progress) {
-    told = (told + stream).slice(-4_000);
-    if (error !== undefined) assert.fail(`${error}\n${told}`);
+    output = (output + stream).slice(-4_000);
+    if (error !== undefined) assert.fail(`${error}\n${output}`);
   }
 }
 

@@ -44,22 +44,22 @@ for (const kind of ["embedded", "postgres"] as const) {
     try {
       assert.ok(server !== undefined);
       const arguments_ = watchArguments(watched.signal);
-      const told: string[] = [];
-      const flow: FlowContext = { canaries, repository, told, url: server.url, ask: askOf(server, canaries, told) };
+      const texts: string[] = [];
+      const flow: FlowContext = { canaries, repository, texts, url: server.url, ask: askOf(server, canaries, texts) };
       const { readerKey, ...keys } = await keyFlows(flow);
       const { agentUrl, own, ...deployment } = await deploymentFlows(flow);
       const environment = await fetch(`${agentUrl}/env`).then((answer) => answer.text());
       const made = { ...keys, ...deployment, ...(await credentialFlows(flow)) };
       await gatewayFlows(flow, agentUrl);
       await sweep(flow, made, readerKey);
-      told.push(await metricsOf(server, settings["PIERHEAD_METRICS_TOKEN"] as string));
+      texts.push(await metricsOf(server, settings["PIERHEAD_METRICS_TOKEN"] as string));
       const backup = await backupOf(server, dataDir);
       watched.abort();
 
       assert.ok(canaries.count >= canariesMin, `${canaries.count}`);
       assert.ok(environment.includes(own), "an agent gets its own secret");
       const found = {
-        told: canaries.foundIn(told.join("\n")),
+        inResponses: canaries.foundIn(texts.join("\n")),
         logged: canaries.foundIn(Buffer.concat(logged)),
         traced: canaries.foundIn(collector.bodies.join("\n")),
         asArguments: canaries.foundIn(await arguments_),
@@ -68,9 +68,9 @@ for (const kind of ["embedded", "postgres"] as const) {
         onDisk: await foundBelow(dataDir, canaries),
         ...(postgres !== undefined && { inTables: canaries.foundIn(dumpOf(postgres.url)) }),
       };
-      const nothing = Object.fromEntries(Object.keys(found).map((place) => [place, []]));
+      const nothing = Object.fromEntries(Object.keys(found).map((where) => [where, []]));
       assert.deepEqual(found, nothing);
-      assert.ok(logged.length > 0 && collector.bodies.length > 0 && told.length > 100);
+      assert.ok(logged.length > 0 && collector.bodies.length > 0 && texts.length > 100);
     } finally {
       watched.abort();
       if (server !== undefined) await deleteAll(server);
@@ -124,7 +124,7 @@ function settingsOf(
   };
 }
 
-function askOf({ url, apiKey }: ServerProcess, canaries: Canaries, told: string[]): FlowContext["ask"] {
+function askOf({ url, apiKey }: ServerProcess, canaries: Canaries, texts: string[]): FlowContext["ask"] {
   return async (verb, path, body, { key = apiKey, headers = {}, gives }: AskOptions = {}) => {
     const answer = await fetch(url + path, {
       method: verb,
@@ -137,7 +137,7 @@ function askOf({ url, apiKey }: ServerProcess, canaries: Canaries, told: string[
     assert.ok(gives === undefined || answer.ok, `${verb} ${path}: ${answer.status} ${text}`);
     let rest = withoutSecrets(parsed, text);
     for (const [what, secret] of given) rest = rest.replaceAll(canaries.keep(what, secret), "");
-    told.push(rest, JSON.stringify([...answer.headers]));
+    texts.push(rest, JSON.stringify([...answer.headers]));
     return { status: answer.status, body: parsed, text };
   };
 }
@@ -149,7 +149,7 @@ function withoutSecrets(body: unknown, text: string): string {
 }
 
 /** Calls every read operation with a reader's key and records the full responses: a reader must not see any secret. */
-async function sweep({ url, told }: FlowContext, made: Made, readerKey: string): Promise<void> {
+async function sweep({ url, texts }: FlowContext, made: Made, readerKey: string): Promise<void> {
   for (const operation of Object.values(operations)) {
     const names = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
     const isRead = operation.verb === "GET" || /\/(build|deploy)_logs$/.test(operation.path);
@@ -162,7 +162,7 @@ async function sweep({ url, told }: FlowContext, made: Made, readerKey: string):
       redirect: "manual",
     });
     assert.ok(answer.status < 500, `${operation.id}: ${answer.status}`);
-    told.push(await answer.text());
+    texts.push(await answer.text());
   }
 }
 

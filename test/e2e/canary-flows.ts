@@ -23,10 +23,10 @@ export interface AskOptions {
 export interface FlowContext {
   canaries: Canaries;
   repository: AgentRepository;
-  /** Calls the API and records the response in `told`, without the secrets that it must contain. */
+  /** Calls the API and records the response in `texts`, without the secrets that it must contain. */
   ask(verb: string, path: string, body?: unknown, options?: AskOptions): Promise<Answer>;
   /** Everything that the server sent to any client, except expected secrets. */
-  told: string[];
+  texts: string[];
   url: string;
 }
 
@@ -37,7 +37,7 @@ export type Made = Record<string, string>;
 const secretPart = (key: string) => key.split("_").slice(2).join("_");
 
 /** Creates and uses keys of users and listeners, and sends invalid and revoked keys. */
-export async function keyFlows({ ask, canaries, url, told }: FlowContext): Promise<Made & { readerKey: string }> {
+export async function keyFlows({ ask, canaries, url, texts }: FlowContext): Promise<Made & { readerKey: string }> {
   const mint = async (role: string) => {
     const gives = ({ key }: { key: string }) => ({ [`key of a ${role}`]: secretPart(key) });
     return (await ask("POST", "/v2/admin/api-keys", { name: role, role }, { gives })).body;
@@ -56,7 +56,7 @@ export async function keyFlows({ ask, canaries, url, told }: FlowContext): Promi
     headers: { "content-type": "application/json", "x-pierhead-console": "1" },
     body: JSON.stringify({ api_key: reader.key }),
   });
-  told.push(await session.text());
+  texts.push(await session.text());
   const [cookie = ""] = session.headers.getSetCookie();
   canaries.keep("cookie of a session", /=([^;]+)/.exec(cookie)?.[1] ?? "");
   const compute = { compute_type: "k8s", compute_id: randomUUID(), compute_config: { k8s_namespaces: ["agents"] } };
@@ -150,7 +150,7 @@ async function ended({ ask }: FlowContext, deploymentId: string) {
 }
 
 /** Stores credentials of other systems: code hosts, webhooks, OAuth providers and the tokens of their users. */
-export async function credentialFlows({ ask, canaries, url, told }: FlowContext): Promise<Made> {
+export async function credentialFlows({ ask, canaries, url, texts }: FlowContext): Promise<Made> {
   const integration = {
     ...{ host: "gitlab", name: "host", url: "https://git.invalid/acme" },
     token: canaries.make("token of a code host"),
@@ -201,14 +201,14 @@ export async function credentialFlows({ ask, canaries, url, told }: FlowContext)
   const came = await fetch(`${url}/v2/auth/callback/${provider_id}?code=${code}&state=${state}`, {
     redirect: "manual",
   });
-  told.push(await came.text(), JSON.stringify([...came.headers]));
+  texts.push(await came.text(), JSON.stringify([...came.headers]));
   const { token_id } = imported.body;
   const ids = { integration_id: host.body.id, webhook_id: webhook.body.id, delivery_id: delivery.body.id };
   return { ...ids, provider_id, token_id, agent_id: "bot", auth_id: begun.body.auth_id };
 }
 
 /** Sends requests to an agent and to a missing one. Pierhead must not record what they contain. */
-export async function gatewayFlows({ canaries, told, url }: FlowContext, agentUrl: string): Promise<void> {
+export async function gatewayFlows({ canaries, texts, url }: FlowContext, agentUrl: string): Promise<void> {
   for (const address of [agentUrl, `${url}/d/nobody-there`]) {
     const query = `?token=${canaries.make("query of a call")}`;
     const answer = await fetch(`${address}/nothing${query}`, {
@@ -219,8 +219,8 @@ export async function gatewayFlows({ canaries, told, url }: FlowContext, agentUr
         cookie: `session=${canaries.make("cookie of a call")}`,
       },
     });
-    told.push(await answer.text(), JSON.stringify([...answer.headers]));
+    texts.push(await answer.text(), JSON.stringify([...answer.headers]));
   }
   const broken = await fetch(`${agentUrl}/exit?${canaries.make("query of a call that kills")}`).catch(() => undefined);
-  if (broken !== undefined) told.push(await broken.text());
+  if (broken !== undefined) texts.push(await broken.text());
 }

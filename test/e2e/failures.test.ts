@@ -239,8 +239,8 @@ describe("failures of plain processes and their ways out", { concurrency: true }
       "health"
     >;
     assert.deepEqual([shown.failure, shown.can_roll_back], [health.failure, false]);
-    for (const told of [await client.listDeploymentEvents(ids), await client.listRevisions(ids)])
-      assert.doesNotMatch(JSON.stringify(told), /DEPLOYMENT /);
+    for (const page of [await client.listDeploymentEvents(ids), await client.listRevisions(ids)])
+      assert.doesNotMatch(JSON.stringify(page), /DEPLOYMENT /);
 
     if (failure.fix !== undefined) await repository.commit(failure.fix);
     for (const command of failure.commands) {

@@ -60,8 +60,8 @@ test("a server that exits soon after each start is crash-looping, with one event
   assert.equal(words.at(-1), "live");
   const ofWebhook = () => receiver.received.map(({ message }) => message.data.data.to);
   const ofStream = () => watched.messages.map(({ data }) => data.data.to);
-  for (const [what, told] of Object.entries({ "the webhook": ofWebhook, "the stream": ofStream }))
-    assert.deepEqual(await eventually(told, ({ length }) => length >= words.length, { what }), words, what);
+  for (const [what, received] of Object.entries({ "the webhook": ofWebhook, "the stream": ofStream }))
+    assert.deepEqual(await eventually(received, ({ length }) => length >= words.length, { what }), words, what);
   watched.close();
   const exits = await pierhead.client.listDeploymentEvents({ ...ids, types: ["replica.exited"] });
   assert.deepEqual(
@@ -75,9 +75,9 @@ test("a server that exits soon after each start is crash-looping, with one event
   const replicas = await pierhead.client.listReplicas(ids);
   assert.equal(replicas.last_exit?.exit_code, 3, "it stays in view after the fix");
   await eventually(alertsOf("crash_looping"), ([one]) => one?.state === "resolved", { what: "the end of the alert" });
-  const told = await pierhead.client.listDeploymentEvents({ ...ids, types: ["alert.firing", "alert.resolved"] });
+  const alerts = await pierhead.client.listDeploymentEvents({ ...ids, types: ["alert.firing", "alert.resolved"] });
   assert.deepEqual(
-    told.events.filter(({ data }) => data["rule"] === "crash_looping").map(({ type }) => type),
+    alerts.events.filter(({ data }) => data["rule"] === "crash_looping").map(({ type }) => type),
     ["alert.firing", "alert.resolved"],
   );
 });

@@ -30,13 +30,13 @@ async function readTable(): Promise<Limit[]> {
   }));
 }
 
-interface Told {
+interface Answer {
   status: number;
   code: string | null;
 }
 
 /** Sends a request of a given size: the limit, or one more. */
-type Probe = (size: number) => Promise<Told>;
+type Probe = (size: number) => Promise<Answer>;
 
 const pierhead = await startTestServer({ PIERHEAD_RATE_LIMIT: "1000000" });
 after(() => pierhead[Symbol.asyncDispose]());
@@ -57,7 +57,7 @@ const create = (changed: object) =>
   ask("POST", "/v2/deployments", { ...deploymentNowhere, name: randomUUID(), ...changed });
 
 /** Makes `count` calls and returns the result of the last one. The earlier ones must succeed. */
-async function repeated(count: number, act: (index: number) => Promise<Told>): Promise<Told> {
+async function repeated(count: number, act: (index: number) => Promise<Answer>): Promise<Answer> {
   for (let index = 1; index < count; index += 1) assert.ok((await act(index)).status < 300, `${index} of ${count}`);
   return act(count);
 }
@@ -120,11 +120,11 @@ const probes: Record<string, Probe> = {
     return ask("POST", "/dp/v1/status", '{"reports":[]}'.padEnd(size, " "), headers);
   },
   "body of a message of a code host": async (size) => {
-    const told = await ask("POST", "/v1/integrations/github/webhook", "{}".padEnd(size, " "), {
+    const result = await ask("POST", "/v1/integrations/github/webhook", "{}".padEnd(size, " "), {
       "x-hub-signature-256": "sha256=0",
     });
     // The server read the whole message before it found that the signature is wrong, so the size is accepted.
-    return told.code === "webhookUnsigned" ? { status: 200, code: null } : told;
+    return result.code === "webhookUnsigned" ? { status: 200, code: null } : result;
   },
   "body of any other request with a key": (size) =>
     ask("POST", "/v2/webhooks", JSON.stringify({ url: "https://hooks.invalid/" }).padEnd(size, " ")),
@@ -144,16 +144,16 @@ const probes: Record<string, Probe> = {
     const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
     const { id } = (await ask("POST", "/v2/deployments", body)).read();
     const { upload_url } = (await ask("POST", `/v2/deployments/${id}/upload-url`)).read();
-    const told = await ask("PUT", upload_url, archive, { "content-type": "application/gzip" });
+    const result = await ask("PUT", upload_url, archive, { "content-type": "application/gzip" });
     // The server read the whole upload before it found that it is not an archive, so the size is accepted.
-    return told.code === "uploadBroken" ? { status: 200, code: null } : told;
+    return result.code === "uploadBroken" ? { status: 200, code: null } : result;
   },
   "an archive in which a server is detected": async (size) => {
-    const told = await ask("POST", "/v2/detections/archive", new Blob([new Uint8Array(size)]), {
+    const result = await ask("POST", "/v2/detections/archive", new Blob([new Uint8Array(size)]), {
       "content-type": "application/gzip",
     });
-    // The server read from an archive of an accepted size before it found that it is none.
-    return told.code === "uploadBroken" ? { status: 200, code: null } : told;
+    // The server read the whole file before it found that it is not an archive, so the size is accepted.
+    return result.code === "uploadBroken" ? { status: 200, code: null } : result;
   },
   "body of a request to an agent": async (size) => ask("POST", await agentUrl(), new Blob([new Uint8Array(size)])),
   "path, names and values of headers of a request, all together": (size) => rawRequest(size),
@@ -166,9 +166,9 @@ const probes: Record<string, Probe> = {
   "query of a log search": (length) => ask("GET", `/v2/logs?query=${"x".repeat(length)}`),
   "deployments deleted by one call": async (count) => {
     const ids = Array.from({ length: count }, () => randomUUID());
-    const told = await ask("DELETE", `/v2/deployments?deployment_ids=${ids.join()}`);
+    const result = await ask("DELETE", `/v2/deployments?deployment_ids=${ids.join()}`);
     // The response reports for each id that the deployment does not exist, so the count is accepted.
-    return told.status === 422 ? told : { status: 200, code: null };
+    return result.status === 422 ? result : { status: 200, code: null };
   },
   "name of a deployment": (length) => create({ name: randomUUID().padEnd(length, "x") }),
   "`Idempotency-Key`": (length) => {
@@ -233,7 +233,7 @@ const probes: Record<string, Probe> = {
 };
 
 /** Writes text to a socket, and optionally more text later. Returns the status of the response; 0 if there is none. */
-async function exchange(text: string, later?: { afterMs: number; text: string }): Promise<Told> {
+async function exchange(text: string, later?: { afterMs: number; text: string }): Promise<Answer> {
   const { hostname, port } = new URL(pierhead.url);
   const socket = connect(Number(port), hostname, () => socket.write(text));
   const timer = later && setTimeout(() => socket.write(later.text), later.afterMs);
@@ -250,7 +250,7 @@ async function exchange(text: string, later?: { afterMs: number; text: string })
 }
 
 /** Sends a request whose path, header names and header values have exactly `size` bytes in total. */
-function rawRequest(size: number): Promise<Told> {
+function rawRequest(size: number): Promise<Answer> {
   const others = "/ok" + "host" + "x" + "x-padding";
   return exchange(`GET /ok HTTP/1.1\r\nhost: x\r\nx-padding: ${"x".repeat(size - others.length)}\r\n\r\n`);
 }

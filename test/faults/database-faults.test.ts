@@ -129,17 +129,17 @@ test("answers metrics within 8 seconds while the database is frozen or down", as
   let isThere = true;
   try {
     await using pierhead = await startTestServer({ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none" });
-    const told = async () => {
+    const readMetrics = async () => {
       const answer = await fetch(`${pierhead.url}/metrics`, { signal: AbortSignal.timeout(8_000) });
       assert.equal(answer.status, 200);
       assert.match(await answer.text(), /^pierhead_data_directory_free_bytes \d+$/m);
     };
     const frozen = postgres.freeze(10_000);
-    await told();
+    await readMetrics();
     await frozen;
     await postgres.stop();
     isThere = false;
-    await told();
+    await readMetrics();
   } finally {
     if (isThere) await postgres.stop();
   }

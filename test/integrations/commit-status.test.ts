@@ -9,11 +9,11 @@ import { nameOfAgent } from "../../src/domain/names.ts";
 import { type CommitStatus, putCommitStatus } from "../../src/integrations/commit-status.ts";
 
 test("keeps the statuses of deployments with a common name prefix separate at every host", async (context) => {
-  const told: { host: string; key: string }[] = [];
+  const sent: { host: string; key: string }[] = [];
   let host = "";
   const server = createServer(async (request, response) => {
     const { key, context: name, name: gitlabName } = (await json(request)) as Record<string, string>;
-    told.push({ host, key: key ?? name ?? gitlabName ?? "" });
+    sent.push({ host, key: key ?? name ?? gitlabName ?? "" });
     response.writeHead(201).end("{}");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -33,7 +33,7 @@ test("keeps the statuses of deployments with a common name prefix separate at ev
   for (const kind of ["github", "gitea", "gitlab", "bitbucket"] as const) {
     for (const name of names) for (const state of ["in_progress", "success"] as const) await tell(kind, name, state);
   }
-  for (const [kind, said] of Map.groupBy(told, (one) => one.host)) {
+  for (const [kind, said] of Map.groupBy(sent, (one) => one.host)) {
     const keys = new Set(said.map(({ key }) => key));
     assert.equal(keys.size, names.length, `${kind}: ${[...keys].join(", ")}`);
     assert.ok(keys.has("pierhead/bot"));

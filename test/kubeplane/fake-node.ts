@@ -49,8 +49,8 @@ export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Pro
     const lines = logs.get(pod) ?? [`hello from ${pod}`];
     const query = new URL(request.url ?? "", "https://node").searchParams;
     const stamp = (index: number) => `2026-01-01T00:00:${String(index).padStart(2, "0")}.000000000Z `;
-    const told = lines.map((line, index) => (query.get("timestamps") === "true" ? stamp(index) : "") + line);
-    response.writeHead(200, { "content-type": "text/plain" }).end(`${told.join("\n")}\n`);
+    const output = lines.map((line, index) => (query.get("timestamps") === "true" ? stamp(index) : "") + line);
+    response.writeHead(200, { "content-type": "text/plain" }).end(`${output.join("\n")}\n`);
   });
   server.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

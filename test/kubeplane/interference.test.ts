@@ -372,11 +372,11 @@ test("changes that no watch saw and that the server has forgotten (410) are foun
   await plane.compact();
   await plane.restartApiServer(0);
   const query = { watch: true, resourceVersion, timeoutSeconds: 1 };
-  const told = await plane.admin
+  const watched = await plane.admin
     .open({ method: "GET", path: pathOf("Deployment", namespace), query, signal: signal() })
     .then(async (answer) => (await answer.toArray()).join(""))
     .catch((error: KubeError) => `"code":${error.status}`);
-  assert.match(told, /"code":410/);
+  assert.match(watched, /"code":410/);
   proxy.become("none");
   await eventually(
     () => site.get<DeploymentView & { metadata: { uid: string } }>("Deployment", slug),

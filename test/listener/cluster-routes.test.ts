@@ -8,7 +8,7 @@ import { ClusterRoutes } from "../../src/listener/clusters/cluster-routes.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 
-/** An API server without objects, whose watches report what the test tells. */
+/** An API server without objects, whose watches report the events that the test sends. */
 async function openApi() {
   const watches = new Map<string, ServerResponse>();
   let version = 1;

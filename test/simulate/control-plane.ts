@@ -85,7 +85,7 @@ export class SimulatedControlPlane {
   readonly store: MemoryStore;
   /** Called for each event that a history counts. */
   count: (event: string) => void = () => {};
-  /** The first error that no pass may end with. */
+  /** First error of a pass that must never occur. */
   failure: unknown;
   readonly #clock: VirtualClock;
   readonly #queue: VirtualQueue;

@@ -57,8 +57,8 @@ eachDatabase("does not find, list or delete another tenant's deployment", async 
   assert.equal(await findDeployment(db, other.tenantId, id), undefined);
   const page = { statuses: null, limit: 10, offset: 0 };
   assert.deepEqual(await listRevisions(db, other.tenantId, id, page), []);
-  const wish = { deleteTracingProject: false, force: false, actor: "test" };
-  assert.equal(await requestDelete(db, other.tenantId, id, wish), false);
+  const request = { deleteTracingProject: false, force: false, actor: "test" };
+  assert.equal(await requestDelete(db, other.tenantId, id, request), false);
   const stolen = { id: revisionId, deploymentId: id, tenantId: other.tenantId, actor: "test" };
   assert.equal(await interruptRevision(db, stolen), undefined);
 });
@@ -112,9 +112,9 @@ eachDatabase("lists revisions newest first, by insertion when times are equal", 
 eachDatabase("a delete interrupts work in progress and finally leaves no rows but the history", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
-  const wish = { deleteTracingProject: true, force: false, actor: "test" };
-  assert.equal(await requestDelete(db, world.tenantId, id, wish), true);
-  assert.equal(await requestDelete(db, world.tenantId, id, wish), true);
+  const request = { deleteTracingProject: true, force: false, actor: "test" };
+  assert.equal(await requestDelete(db, world.tenantId, id, request), true);
+  assert.equal(await requestDelete(db, world.tenantId, id, request), true);
   const page = await listRevisions(db, world.tenantId, id, { statuses: null, limit: 10, offset: 0 });
   assert.deepEqual(
     page.map((one) => [one.id, one.status]),

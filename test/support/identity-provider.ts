@@ -2,7 +2,7 @@ import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:cryp
 import { type OAuthServer, startOAuthServer } from "./oauth-server.ts";
 
 /** Claims that the provider makes about the user. Omitted fields have the values of an honest provider. */
-export interface Told {
+export interface UserClaims {
   email?: string | undefined;
   email_verified?: unknown;
   /** Claims that override those of the token. */
@@ -19,7 +19,7 @@ export interface IdentityProvider extends AsyncDisposable {
   issuer: string;
   server: OAuthServer;
   /** Claims for the next sign-ins. */
-  told: Told;
+  userClaims: UserClaims;
   isDown: boolean;
   /** Handles the browser's request like the sign-in page. @returns the parameters for the redirect URI. */
   signIn(location: string): { redirectUri: string; parameters: URLSearchParams };
@@ -35,7 +35,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
   const issuer = server.url;
   const asked = new Map<string, { nonce: string; challenge: string }>();
   const made: IdentityProvider = {
-    ...{ issuer, server, told: {}, isDown: false },
+    ...{ issuer, server, userClaims: {}, isDown: false },
     signIn(location) {
       const url = new URL(location);
       const code = `code-${asked.size + 1}`;
@@ -56,14 +56,14 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
     asked.delete(code);
     const challenge = createHash("sha256").update(verifier).digest("base64url");
     if (request === undefined || request.challenge !== challenge) return null;
-    const { told } = made;
+    const { userClaims } = made;
     const nowS = Math.floor(Date.now() / 1_000);
     const claims = {
       ...{ iss: issuer, aud: clientId, sub: "user-1", iat: nowS, exp: nowS + 300, nonce: request.nonce },
-      ...(told.isInUserinfo !== true && personOf(told)),
-      ...told.claims,
+      ...(userClaims.isInUserinfo !== true && personOf(userClaims)),
+      ...userClaims.claims,
     };
-    const key = told.isUnsigned ? null : told.isForged ? other.privateKey : own.privateKey;
+    const key = userClaims.isUnsigned ? null : userClaims.isForged ? other.privateKey : own.privateKey;
     return { access_token: "access", token_type: "Bearer", expires_in: 60, id_token: jwtOf(claims, key) };
   }
 
@@ -73,7 +73,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
       const json = tokensFor(form);
       return json === null ? { status: 400, json: { error: "invalid_grant" } } : { json };
     }
-    if (path === "/me") return { json: { sub: "user-1", ...personOf(made.told) } };
+    if (path === "/me") return { json: { sub: "user-1", ...personOf(made.userClaims) } };
     if (path === "/jwks") {
       return { json: { keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "1", alg: "RS256", use: "sig" }] } };
     }
@@ -88,7 +88,7 @@ export async function startIdentityProvider(): Promise<IdentityProvider> {
   return made;
 }
 
-const personOf = ({ email, email_verified }: Told) => ({
+const personOf = ({ email, email_verified }: UserClaims) => ({
   ...(email !== undefined && { email }),
   ...(email_verified !== undefined && { email_verified }),
 });

@@ -18,8 +18,8 @@ export interface Installation {
   listener: ListenerProcess | null;
 }
 
-/** Only the gates may end a wait, and builds that wait must not block others. */
-const patience = {
+/** Long limits, because only the gates of the test may end a wait, and builds that wait must not block others. */
+const longLimits = {
   PIERHEAD_DRAIN_TIMEOUT_MS: "600000",
   PIERHEAD_BUILD_CONCURRENCY: "32",
   PIERHEAD_RATE_LIMIT: "0",
@@ -30,7 +30,7 @@ export async function startOneServer(stop: AsyncDisposableStack, directory: stri
   const cacheDir = path.resolve("node_modules/.cache/pierhead");
   await ensureTemplate(cacheDir);
   const replica = new Replica(path.join(directory, "server"), await freePort(), {
-    ...patience,
+    ...longLimits,
     PIERHEAD_ADMIN_KEY: keys.admin,
     PIERHEAD_COMPUTE: "process",
     PIERHEAD_CACHE_DIR: cacheDir,
@@ -52,7 +52,7 @@ export async function startTwoReplicas(
   const postgres = await startPostgresServer();
   if (postgres === undefined) return null;
   stop.defer(() => postgres.stop());
-  const wanted = { directory, count: 2, databaseUrl: postgres.url, program, environment: patience };
+  const wanted = { directory, count: 2, databaseUrl: postgres.url, program, environment: longLimits };
   const replicas = await startReplicas(wanted);
   for (const replica of replicas) stop.defer(() => replica.server.stop());
   const { url } = stop.use(await startBalancer(replicas.map((replica) => replica.url)));

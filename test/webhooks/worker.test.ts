@@ -233,8 +233,8 @@ eachDatabase(
       () => receiver.received,
       (all) => all.some(({ path }) => path === "/watching"),
     );
-    const told = receiver.received.find(({ path }) => path === "/watching");
-    assert.deepEqual(told?.message.data.data, { reason: off.disabled_reason, webhook_id: webhook.id });
+    const notice = receiver.received.find(({ path }) => path === "/watching");
+    assert.deepEqual(notice?.message.data.data, { reason: off.disabled_reason, webhook_id: webhook.id });
     const { rows } = await db.query<{ actor: string }>(
       sql`select actor from audit_log where action = 'webhook.disable'`,
     );
@@ -347,13 +347,13 @@ eachDatabase(
     await world.make({ url: receiver.url });
     await using _worker = await world.work();
     for (let i = 0; i < 5; i += 1) await write(world, { data: { i } });
-    const told = (count: number) =>
+    const receivedAtLeast = (count: number) =>
       eventually(
         () => receiver.received.map(({ message }) => message.data.data.i),
         (found) => found.length >= count,
         { timeoutMs: 45_000 },
       );
-    await told(5);
+    await receivedAtLeast(5);
     await db.transaction(async (trx) => {
       await trx.query(sql`delete from events where id > 2`);
       await trx.query(sql`delete from webhook_deliveries where event_id > 2`);
@@ -363,7 +363,7 @@ eachDatabase(
     // As a worker would that has not noticed yet.
     await createDeliveries(db, 5);
     await write(world, { data: { i: "again" } });
-    assert.deepEqual((await told(6)).slice(5), ["again"]);
+    assert.deepEqual((await receivedAtLeast(6)).slice(5), ["again"]);
   },
 );
 

@@ -11,7 +11,7 @@ export type Entry =
       tookMs: number | null;
       changed: Values;
       checkpointId: string | undefined;
-      /** Where the checkpoints of the graph inside of this node are. null: it has none, or is no graph. */
+      /** Namespace of the checkpoints of the graph inside this node. null: the node has no such checkpoints. */
       inside: string | null;
     }
   | { kind: "waiting"; key: string; name: string; task: Task }

@@ -88,7 +88,7 @@ function Person({ name, email }: Member) {
   );
 }
 
-/** How members sign in, or how the operator lets them. @param provider null: there is none. */
+/** Explains how members sign in, or what the operator must set up first. @param provider null: there is none. */
 function WhoGetsIn({ provider }: { provider: string | null }) {
   if (provider !== null)
     return (

@@ -11,5 +11,3 @@ export const settingsPages = [
   { page: "providers", text: "OAuth providers", group: "Connections", admin: false },
   { page: "webhooks", text: "Webhooks", group: "Connections", admin: false },
 ] as const;
-
-export type SettingsPageName = (typeof settingsPages)[number]["page"];

@@ -65,7 +65,7 @@ export function addSessionRoutes(api: Api): void {
   openRoute(api, operations.createSession, signIn, { admit });
 
   adminRoute(api, operations.createSignInLink, async ({ principal: { holder, actor }, request }) => {
-    // A session must not renew itself beyond its end, and a link for a person would pass by the identity provider.
+    // A session must not renew itself beyond its end, and a link for a person would bypass the identity provider.
     if (isMember(holder) || sessionTokenOf(request.headers) !== undefined) throw errors.forbidden();
     const key = (await findApiKey(db, everything, holder.id)) as ApiKeyRow;
     const code = mintSignInCode();

@@ -44,8 +44,8 @@ const retryMs = 1_000;
 /**
  * One open stream of server-sent events (WHATWG HTML 9.2). While the client keeps up, events of the feed are written as
  * they arrive. When it does not, they are read from the database at the client's pace. A client that accepts nothing
- * for `streamPatienceMs` is disconnected. Each message carries the cursor to continue from, so nothing is lost either
- * way.
+ * for `slowReaderTimeoutMs` is disconnected. Each message carries the cursor to continue from, so nothing is lost
+ * either way.
  */
 export class EventStream {
   #response!: ServerResponse;

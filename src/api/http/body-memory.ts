@@ -19,8 +19,8 @@ export interface BodyMemoryLimits {
   addressMax: number;
 }
 
-/** Parsed, a body takes a few times its size. Each maximum is at least two of the largest bodies that it is for. */
-export const defaultBodyMemory: BodyMemoryLimits = {
+/** A parsed body takes a few times its size. Each maximum holds at least two of the largest bodies of its kind. */
+const defaultBodyMemory: BodyMemoryLimits = {
   totalMax: 64 * mib,
   anonymousMax: 8 * mib,
   keyMax: 16 * mib,

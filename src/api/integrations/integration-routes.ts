@@ -80,7 +80,7 @@ export function addIntegrationRoutes(api: Api): void {
 
 const hasCredential = ({ token, ssh_key }: PatchIntegration) => token != null || ssh_key != null;
 
-/** Returns all parts of the credential, because mixing an old half with a new one would surprise. */
+/** Returns all parts of the credential, because a mix of old and new parts would surprise the user. */
 function checkedSecrets(body: CreateIntegration | PatchIntegration): Omit<IntegrationSecrets, "webhookSecret"> {
   const { token = null, ssh_key: sshKey = null, ssh_known_hosts: sshKnownHosts = null } = body;
   checkCredential({ token, sshKey, sshKnownHosts });

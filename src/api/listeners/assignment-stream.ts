@@ -13,7 +13,7 @@ export interface AssignmentSource {
 }
 
 /** Interval of pings, well below the lease. Each ping renews the lease, so an open stream needs no heartbeat. */
-export const pingMs = 10_000;
+const pingMs = 10_000;
 
 /**
  * Returns a random delay of the first ping. After a restart a thousand listeners reconnect within a second, and would

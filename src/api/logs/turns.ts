@@ -21,7 +21,10 @@ export class Turns {
     else own.push(start);
   }
 
-  /** Gives the turn to the next owner, who then waits for all others. It stays taken in between. */
+  /**
+   * Gives the turn to the next owner and moves that owner behind all others. No other task can take the turn in
+   * between.
+   */
   #passOn(): void {
     const [owner, own] = this.#waiting.entries().next().value ?? [];
     if (owner === undefined || own === undefined) {

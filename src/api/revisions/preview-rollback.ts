@@ -53,19 +53,20 @@ export async function previewRollback(
     code_only: isCodeOnly,
     needs_build: await needsBuild(deps, again),
     changes: Object.entries(fields).map(([field, change]) => ({ field, ...change })),
-    variables: eitherOf(secretChangesBetween(own, ownAfter), secretChangesBetween(before, after)),
+    variables: mergeChanges(secretChangesBetween(own, ownAfter), secretChangesBetween(before, after)),
   };
 }
 
 /**
- * Returns the changes of the variables of the deployment and of the revision that serves. They differ when a revision failed:
- * the deployment keeps its variables, and the rollback replaces those too. What happens to the deployment's comes first.
+ * Merges the changes of two sets of variables: those of the deployment and those of the revision that serves. They
+ * differ after a failed revision, because the deployment keeps its variables, and the rollback replaces those too. For
+ * a variable in both, the change of the deployment's counts.
  */
-function eitherOf(own: SecretChanges, serving: SecretChanges): SecretChanges {
+function mergeChanges(own: SecretChanges, serving: SecretChanges): SecretChanges {
   const known = new Set([...own.added, ...own.removed, ...own.changed]);
-  const joined = (kind: keyof SecretChanges) =>
+  const merged = (kind: keyof SecretChanges) =>
     [...own[kind], ...serving[kind].filter((name) => !known.has(name))].sort();
-  return { added: joined("added"), removed: joined("removed"), changed: joined("changed") };
+  return { added: merged("added"), removed: merged("removed"), changed: merged("changed") };
 }
 
 /** Returns the settings of a revision by the names that the API gives them. */

@@ -106,7 +106,7 @@ async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Pr
 async function decideScale(current: CurrentDeployment, { trx, row }: Locked, body: ScaleDeployment): Promise<Decided> {
   const again = await findRunning(trx, row);
   const bounds = { min: body.min_replicas, max: body.max_replicas ?? Math.max(1, body.min_replicas) };
-  // Before its build ends, nothing is known about the state of a revision, and the one that serves tells most.
+  // Until its build ends, it is unknown whether a revision keeps local state. The serving revision is the best guess.
   const known = again?.rollout ? again : ((await findRevisionOf(trx, row, row.active_revision_id)) ?? again);
   checkScalable(current, known ?? null, bounds);
   const scaled = { ...current, sourceConfig: withReplicas(current.sourceConfig, bounds) };
@@ -152,7 +152,10 @@ export async function findRunning(trx: Trx, row: DeploymentRow): Promise<Revisio
   return (await findRevisionOf(trx, row, row.active_revision_id)) ?? latest;
 }
 
-/** Returns the newest revision if it failed for want of variables that are set now: its code is what the user wants to run. */
+/**
+ * Returns the newest revision if it failed because variables were missing that this request sets: the user wants to run
+ * its code.
+ */
 async function findAsking(trx: Trx, row: DeploymentRow, { set }: ChangeVariables): Promise<RevisionRow | undefined> {
   const latest = await findRevisionOf(trx, row, row.latest_revision_id);
   const { code, variables = [] } = latest?.failure ?? {};

@@ -27,7 +27,7 @@ function spaceOnDisk(space: { stored: Map<string, number>; freeBytes: number; wa
  */
 export class UploadSpace {
   readonly #deps: Pick<ApiDeps, "db" | "settings" | "uploads">;
-  /** Bytes that arrive at the moment. */
+  /** Bytes of the uploads in progress, by workspace. */
   readonly #arriving = new Map<string, number>();
 
   constructor(deps: Pick<ApiDeps, "db" | "settings" | "uploads">) {

@@ -12,7 +12,7 @@ export interface Walk {
 export type Check = (value: unknown, walk: Walk) => unknown;
 
 /** Maximum problems in one response. Clients fix a few at a time, and a large body must not produce a million. */
-export const problemsMax = 100;
+const problemsMax = 100;
 
 /** Maximum depth of a free-form object. Kubernetes objects stay below 20. */
 export const nestingMax = 64;

@@ -71,7 +71,10 @@ export function addVariableGroupRoutes(api: Api): void {
   });
 }
 
-/** Sets the groups, and runs the current code unless its newest revision has their variables already. */
+/**
+ * Sets the groups of a deployment. Creates a revision with the current code unless the newest one already has their
+ * variables.
+ */
 async function decideGroups(
   { sealer }: ApiDeps,
   principal: Principal,

@@ -99,7 +99,7 @@ const aliases: Readonly<Record<string, string>> = {
 };
 
 /** Returns the failure for a provider's error code. An unknown code is not shown. */
-export function providerError(error: string | undefined): OAuthFailure {
+function providerError(error: string | undefined): OAuthFailure {
   const code = aliases[error ?? ""] ?? error ?? "";
   const meaning = Object.hasOwn(meanings, code) ? meanings[code] : undefined;
   if (meaning === undefined) {

@@ -14,7 +14,7 @@ import type { Subject, TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 
 /** Time that a user has to consent. */
-export const requestLifeMs = 10 * 60_000;
+const requestLifeMs = 10 * 60_000;
 
 /** A pending request is reused while this much of its life is left, so that two equal calls return one URL. */
 const requestReuseMs = requestLifeMs / 2;

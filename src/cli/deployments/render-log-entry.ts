@@ -4,7 +4,7 @@ import { shortId } from "../terminal/text.ts";
 
 const colors: Record<string, Style> = { WARNING: "yellow", ERROR: "red", CRITICAL: "red", DEBUG: "dim" };
 
-/** @param origin the deployment, where several are shown. */
+/** Returns a log entry as one line of text. @param origin name of its deployment, when several are shown. */
 export function renderLogEntry(entry: LogEntry, paint: Paint, origin = ""): string {
   const replica = entry.replica === null ? "" : ` ${paint("cyan", shortId(entry.replica))}`;
   const color = colors[entry.level];

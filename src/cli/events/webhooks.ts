@@ -135,11 +135,11 @@ export async function webhooksRedeliver(session: Session, [name = "", delivery =
 }
 
 /** Time limit of the receiver plus the delay before the server sends. */
-const attemptPatienceMs = 20_000;
+const attemptWaitMs = 20_000;
 
 /** Waits for the requested attempt and prints its result. */
 async function showAttempt(session: Session, sent: WebhookDelivery): Promise<void> {
-  const endAt = performance.now() + attemptPatienceMs;
+  const endAt = performance.now() + attemptWaitMs;
   for (;;) {
     const delivery = (await readDelivery(session, sent)) ?? sent;
     const isOver = delivery.attempts > 0 && (delivery.response_status !== null || delivery.error !== null);

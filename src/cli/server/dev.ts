@@ -187,7 +187,7 @@ async function interruptOlder(session: Session, { id }: Deployment): Promise<voi
   await interruptRevisions(session, older);
 }
 
-/** Waits for the newest revision, and says what became of it. */
+/** Waits for the newest revision, and reports how it ended. */
 async function report(
   session: Session,
   { deployment: { id }, startedAt, named }: Next & { named: string },

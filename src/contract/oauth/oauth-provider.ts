@@ -170,7 +170,7 @@ export type DiscoverMcpProvider = Static<typeof DiscoverMcpProvider>;
 
 export const ResultMessage = Type.Object(
   { message: Type.String({ examples: ["OAuth provider 'github' deleted."] }) },
-  { $id: "Told" },
+  { $id: "ResultMessage" },
 );
 
 /** Built-in providers. The original API has some, with its own client ids. Here the list is always empty. */

@@ -5,7 +5,7 @@ import type { Compute, ReplicaState } from "../../compute/compute.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 
 /** A change is observed after at most this long, even if the driver never calls back. */
-export const observeIntervalMs = 15_000;
+const observeIntervalMs = 15_000;
 
 /** Listing 10,000 replicas takes well under a second, so an engine that takes longer than this is not answering. */
 const observeTimeoutMs = 30_000;

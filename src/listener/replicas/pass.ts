@@ -31,7 +31,7 @@ export interface Pass {
 }
 
 /** Grace period of replicas that never served: no client waits for their answers. */
-export const unprovenGraceMs = 2_000;
+const unprovenGraceMs = 2_000;
 
 /**
  * How long a server may take to stop while requests wait for the next one: with runs known to have ended or to be cut, and

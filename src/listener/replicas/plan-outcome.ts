@@ -123,7 +123,7 @@ function crashStreakOf({ memory }: Pass): { crash_streak: number } | undefined {
   return streak === 0 ? undefined : { crash_streak: streak };
 }
 
-/** Lines of the log of an ended replica. The cause has all of them as long as it lasts. */
+/** Maximum log lines that a report repeats of the last exit. The report of a current failure has all of them. */
 const exitLinesMax = 10;
 
 function lastExitOf({ memory: { lastExit } }: Pass): Pick<DeploymentReport, "last_exit"> | undefined {

@@ -96,7 +96,7 @@ function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void
   }
   memory.quietAwaitedSinceMs ??= nowMs;
   const drainMs = Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
-  // The other half of the start timeout is for the start of the goal.
+  // The goal needs the other half of its start timeout to start.
   const limitMs = memory.quietAwaitedSinceMs + Math.min(drainMs, goal.start_timeout_ms / 2);
   if (memory.heldSinceMs === null) {
     if (nowMs < limitMs && !serving.every((replica) => isQuiet(pass, replica))) {
@@ -125,8 +125,8 @@ function isQuiet(pass: Pass, replica: ReplicaFacts): boolean {
 }
 
 /**
- * Whether the serving replicas can be stopped while requests are held. Work that began just before the hold may turn out
- * to be long: before the limit all requests are let through again, after it the work is cut.
+ * Whether the serving replicas can be stopped while requests are held. Work that began just before the hold may take
+ * long. Before the limit, the handover then lets all requests through again; after the limit, it cuts the work.
  */
 function hasStoppedWorking(pass: Pass, serving: ReplicaFacts[], limitMs: number): boolean {
   const { memory, nowMs } = pass;

@@ -40,7 +40,7 @@ export interface Plan {
 export const healthyMs = 600_000;
 
 /** Restart back-off of a revision that has served before: 1 s, 2 s, ... 5 min. */
-export const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
+const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
 
 /** Retry back-off for an engine that refuses to start a replica, until the start deadline of the target. */
 const refusedStartBounds = { firstMs: 1_000, maxMs: 10_000 };
@@ -52,7 +52,7 @@ const externalFailuresMax = 2;
 export const overdueGraceMs = 5_000;
 
 /** Maximum grace period of a deletion. A user who deletes a deployment does not wait for its requests. */
-export const deleteGraceMsMax = 10_000;
+const deleteGraceMsMax = 10_000;
 
 /**
  * Decides what to do for one deployment by comparing the desired replicas with the observed ones. It is pure and reads no

@@ -24,7 +24,7 @@ import { WorkQueue } from "./work-queue.ts";
 const failedPassRetryMs = 30_000;
 
 /** Every deployment gets a pass this often even if nothing happened. The work queue spreads the passes. */
-export const resyncMs = 300_000;
+const resyncMs = 300_000;
 
 export interface ReplicaFleetOptions {
   compute: Compute;

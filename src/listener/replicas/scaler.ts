@@ -17,7 +17,7 @@ export interface Scalable {
 }
 
 /** The interval of the Kubernetes autoscaler. A round costs a few file reads, or one engine call, per replica. */
-export const scaleIntervalMs = 15_000;
+const scaleIntervalMs = 15_000;
 
 const usageTimeoutMs = 10_000;
 

@@ -12,10 +12,10 @@ export interface LineBudget {
 }
 
 /** Sustained rate. An agent server that logs every token it streams writes some hundred lines a second. */
-export const linesPerSecondMax = 2_000;
+const linesPerSecondMax = 2_000;
 
 /** Burst, for example a stack trace or the configuration at start. */
-export const linesBurstMax = 10_000;
+const linesBurstMax = 10_000;
 
 export const newLineBudget = (nowMs: number): LineBudget => {
   return { tokens: linesBurstMax, filledAtMs: nowMs, dropped: 0, firstDropped: null };

@@ -16,7 +16,7 @@ import type { BuildWorkers } from "./build-workers.ts";
 const pollMs = 500;
 const databaseAwayMs = 30_000;
 
-/** Builds of one context that the cluster could not read, and the pause between them. */
+/** Attempts at a build whose context the cluster could not read, and the pause between them. */
 const [readTriesMax, readAgainMs] = [4, 2_000];
 
 /** A listener downloads the context at the beginning, so the order may end soon after the build must have ended. */
@@ -100,7 +100,7 @@ class ClusterBuild implements RunningBuild {
     }
   }
 
-  /** Builds again when the context could not be read, because a server that ends breaks a download off. */
+  /** Repeats the build when the cluster could not read the context: a server that stops cuts the download. */
   async #buildUntilRead(context: PreparedContext): Promise<BuildEnd> {
     for (let tries = 1; ; tries += 1) {
       const end = await this.#build(context);
@@ -136,9 +136,9 @@ class ClusterBuild implements RunningBuild {
       await retryDatabase(() => orders.place(order), { forMs: databaseAwayMs });
       return await this.#waitForEnd(id, leftMs);
     } finally {
-      // A context that stays is removed by the next build of the deployment, or with it.
+      // The next build of the deployment, or its deletion, removes a context that is left behind.
       await contexts?.remove(key).catch(() => {});
-      // An order that stays expires.
+      // An order that is left behind expires.
       await retryDatabase(() => orders.drop(id), { forMs: databaseAwayMs }).catch(() => {});
     }
   }

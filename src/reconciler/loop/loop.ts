@@ -29,7 +29,10 @@ import { resync, watchListeners } from "./resync.ts";
 /** Deployments that become due within this time are claimed together. The first is claimed at once. */
 const claimPauseMs = 5;
 
-/** Failures in a row from which revisions say that they are retried. A single one is made good within a second. */
+/**
+ * Failures in a row after which the message of a revision shows that it is retried. A retry usually repairs a single
+ * failure within a second.
+ */
 const shownFailuresMin = 3;
 
 /**
@@ -190,7 +193,8 @@ export class ReconcilerLoop {
     const { kind, because } = outcome;
     const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
     const isSettled = await settlePass(db, { ...key, outcome: { kind, because, durationMs }, retryAt });
-    // The lease was lost. Moves of this pass enqueued nothing, because it was to read the deployment again itself.
+    // The lease was lost. Moves of this pass enqueued nothing, because the pass would have read the deployment again
+    // itself.
     if (!isSettled) await enqueue(db, key.deploymentId);
   }
 

@@ -11,7 +11,7 @@ import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
 import { type Idle, isIdle, type Step } from "./step.ts";
 
 /** Builds of a revision are started at most this often: a build that killed its server three times would kill a fourth. */
-export const buildAttemptsMax = 3;
+const buildAttemptsMax = 3;
 
 /**
  * Chooses the next step of a deployment. Pure: it reads no clock, no database and no network, so a test can try it on
@@ -215,7 +215,7 @@ function failOverdue({ id: revisionId }: RevisionFacts, cause: Cause | null, isL
 }
 
 /** Characters of a message of a rollout in progress. The message of its failure has all of them. */
-export const progressMax = 500;
+const progressMax = 500;
 
 /**
  * A rollout that has not failed yet: it yields to a newer revision when no node has room for it, because that revision may

@@ -3,7 +3,7 @@ import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { findOldestWorkspace } from "../tenants/tenants.ts";
 
-/** What an older measurement says of a server is not known any more: it has stopped. */
+/** A server whose last measurement is older has stopped, so its state is unknown. */
 const measuredMinutesMax = 10;
 
 /** What a server measured of itself since it started. */

@@ -30,16 +30,16 @@ export async function openReports(db: Db, deploymentId: string): Promise<CommitR
   return rows;
 }
 
-/** Records what was reported to the host; a null state means that nothing was or will be. */
+/** Records the state that was reported to the host. null: no state was or will be reported. */
 export async function settleReport(
   db: Db,
   revisionId: string,
-  told: { state: CommitState | null; externalId: string | null; isSettled: boolean },
+  report: { state: CommitState | null; externalId: string | null; isSettled: boolean },
 ): Promise<void> {
   await db.query(sql`
     update commit_reports
-       set reported = coalesce(${told.state}, reported), external_id = coalesce(${told.externalId}, external_id),
-           is_settled = ${told.isSettled}, attempts = 0, retry_at = null
+       set reported = coalesce(${report.state}, reported), external_id = coalesce(${report.externalId}, external_id),
+           is_settled = ${report.isSettled}, attempts = 0, retry_at = null
      where revision_id = ${revisionId}`);
 }
 

@@ -9,7 +9,7 @@ const linkLifeMs = 3_600_000;
 /** The prefix of a state, which distinguishes it from one of the OAuth service. */
 const prefix = "install.";
 
-/** Creates a link for the way to the host's page and back. @returns the state, of which only the digest is stored. */
+/** Creates a link that leads to the host's page and back. @returns the state, of which only the digest is stored. */
 export async function createInstallationLink(db: Db, owner: Owner, returnTo: string | null): Promise<string> {
   const state = prefix + randomBytes(32).toString("base64url");
   await db.query(sql`

@@ -89,10 +89,10 @@ export async function findPreviewComment(db: Db, deploymentId: string): Promise<
 export async function settleComment(
   db: Db,
   deploymentId: string,
-  told: { commented: string; commentId: number | null },
+  report: { commented: string; commentId: number | null },
 ): Promise<void> {
   await db.query(sql`
-    update previews set commented = ${told.commented}, comment_id = coalesce(${told.commentId}, comment_id), attempts = 0,
+    update previews set commented = ${report.commented}, comment_id = coalesce(${report.commentId}, comment_id), attempts = 0,
            retry_at = null
      where deployment_id = ${deploymentId}`);
 }

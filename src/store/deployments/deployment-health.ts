@@ -12,7 +12,8 @@ interface HealthRecord {
 }
 
 /**
- * Records the health of a deployment, only if it still has the word that the caller saw. A new word is an event.
+ * Records the health of a deployment, only if it still has the word that the caller saw. A changed word is also an
+ * event.
  * @returns false when another worker was faster.
  */
 export async function recordHealth(db: Db, record: HealthRecord): Promise<boolean> {

@@ -141,7 +141,10 @@ const keys = sql.raw("d.id, d.seq, d.name, d.status, d.health, d.created_at, d.u
 /** Rows scanned in page order before an index search starts: enough when 1 of 10 matches, and less than 1 ms. */
 const walkRows = 1_000;
 
-/** Days that are searched one by one, 0.1 ms each: from 300 deployments a day on, enough when 1 of 200 matches. */
+/**
+ * Maximum days that are searched one by one, 0.1 ms each. With 300 deployments a day or more, they fill a page if 1 of
+ * 200 matches.
+ */
 const searchedDays = 64;
 
 /** From this many matches among the scanned rows, the share of matches is not a coincidence. */

@@ -7,8 +7,8 @@ import { outsideTransaction, refuseInsideTransaction } from "./statement-pool.ts
 const callsMax = 100;
 
 /**
- * A statement that runs for longer (it waits for a slow disk or a lock) no longer holds back the calls behind it. The
- * embedded database has one connection, so there a statement always holds them back.
+ * After this time, calls stop waiting for the statement in flight, which waits for a slow disk or a lock. On the
+ * embedded database they always wait, because it has one connection.
  */
 const blockingMsMax = 10;
 

@@ -8,8 +8,6 @@ import type { ProviderRow } from "./oauth-providers.ts";
 import type { Subject } from "./oauth-tokens.ts";
 import { oauthRequestsTable } from "./tables.ts";
 
-export type AuthRequestStatus = "pending" | "claimed" | "completed" | "failed";
-
 const requestFields = pick(
   oauthRequestsTable,
   "id",

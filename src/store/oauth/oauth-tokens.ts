@@ -65,7 +65,7 @@ export const sealedTokens: SealedColumn = {
   boundTo: (row) => boundTo(row as unknown as TokenRow),
 };
 
-export const tokenColumns = sql`
+const tokenColumns = sql`
   ${selectList(tokenFields, "t")}, p.provider_id,
   (extract(epoch from t.expires_at - now()) * 1000)::float8 as life_left_ms`;
 
@@ -213,7 +213,7 @@ async function lockReplaced(
 }
 
 /** Makes a token the default among those of its subject and provider. */
-export async function makeDefault(db: Db | Trx, id: string): Promise<void> {
+async function makeDefault(db: Db | Trx, id: string): Promise<void> {
   await db.query(sql`
     update oauth_tokens t set is_default = (t.id = chosen.id)
       from oauth_tokens chosen

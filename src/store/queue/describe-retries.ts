@@ -5,7 +5,7 @@ import { isUnsettled } from "../revisions/revisions.ts";
 
 const prefix = "Retried since ";
 
-/** Characters of an error in a message. The outcomes of the passes have all of them. */
+/** Maximum characters of an error in a message. The outcomes of the passes have the full text. */
 const errorMax = 500;
 
 interface Row {

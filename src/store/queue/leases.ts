@@ -1,7 +1,10 @@
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 
-/** A right that one server holds at a time. A row, not an advisory lock, because those mean nothing in the embedded database. */
+/**
+ * A right that one server holds at a time. A row instead of an advisory lock, because advisory locks have no effect in
+ * the embedded database.
+ */
 export interface LeaseKey {
   name: string;
   /** Unique for each start of a server. */

@@ -29,7 +29,7 @@ type ClaimKey = { deploymentId: string; owner: string; generation: number };
 const outcomesMax = 10;
 
 /** CTE body or statement that enqueues one deployment. A pass that runs now is followed by another one. */
-export function enqueueSql(deploymentId: string, runAt: Date | null = null) {
+function enqueueSql(deploymentId: string, runAt: Date | null = null) {
   return sql`
       insert into reconcile_queue (deployment_id, run_at) values (${deploymentId}, coalesce(${runAt}::timestamptz, now()))
       on conflict (deployment_id) do update

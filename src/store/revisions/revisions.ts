@@ -85,7 +85,7 @@ export interface NewRevision
 const ofManifest = (key: "rollout" | "engine" | "engine_because" | "digest" | "builder") =>
   sql`(select a.manifest ->> ${sql.literal(key)} from artifacts a where a.id = r.artifact_id)`;
 
-export const revisionColumns = sql`
+const revisionColumns = sql`
   ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("engine")} as engine,
   ${ofManifest("engine_because")} as engine_because,
   ${ofManifest("digest")} as artifact_digest, ${ofManifest("builder")} as builder_version`;
@@ -129,9 +129,6 @@ export function insertedRevision(source: string): Sql {
                         order by n.seq desc limit 1), 0) + 1
         from ${sql.identifier(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
-
-/** Returns the columns to insert. They have the names of the table's columns, so no second list is needed. */
-export const newRevisionColumns = (made: NewRevision | null): NewRevision | null => made;
 
 /** Returns a revision; undefined for an unknown one, and equally for another tenant's or another deployment's. */
 export async function findRevision(
@@ -198,7 +195,7 @@ export interface RevisionMove {
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
   /** What its listener should run from now on; `proven`: the target, because it has shown that it serves. */
   assignment?: NewAssignment | "proven";
-  /** Health of the deployment once the revision is active. An event tells of a new word. */
+  /** Health of the deployment once the revision is active. A changed word is also an event. */
   health?: Health;
   /** The move is made by a pass that holds the deployment and reads it again before it ends, so it is not enqueued. */
   byPass?: boolean;
@@ -336,12 +333,6 @@ export async function interruptRevision(
   if (!isMoved) return interruptRevision(db, revision);
   db.changes.wake();
   return "INTERRUPTED";
-}
-
-/** Returns whether any revision uses an artifact, which must then be kept. */
-export async function isArtifactUsed(db: Db | Trx, artifactId: string): Promise<boolean> {
-  const { rows } = await db.query(sql`select 1 from revisions where artifact_id = ${artifactId} limit 1`);
-  return rows.length > 0;
 }
 
 function pointOf(to: RevisionStatus): FaultPoint | null {

@@ -67,7 +67,7 @@ export const endOfKey = (key: Pick<ApiKeyRow, "expires_at" | "expires_at_once_us
   key.expires_at_once_used ?? key.expires_at;
 
 /** Columns of `api_keys k left join workspaces w`. */
-export const keyColumns = sql`${selectList(keyFields, "k")}, w.deployments_enabled`;
+const keyColumns = sql`${selectList(keyFields, "k")}, w.deployments_enabled`;
 
 /** Writes a key that was generated before, without an audit row; the key itself is never stored. @returns its id. */
 export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {

@@ -100,7 +100,7 @@ interface SharedVariables {
   groups: PinnedGroup[];
 }
 
-/** Returns the variables that a preview gets beside the own ones of its parent; null: the parent uses no groups. */
+/** Returns the variables that a preview gets in addition to its parent's own; null: the parent uses no groups. */
 export async function sharedVariables(
   db: Db,
   sealer: Sealer,

@@ -59,11 +59,11 @@ test("a context that cannot be downloaded is no failure of the project, and its 
     "------",
     `error: failed to solve: failed to read downloaded context: failed to load cache key: Get "${url}?signature=abc": ${cause}`,
   ];
-  const [told, ...others] = shown(reader, lines);
+  const [line, ...others] = shown(reader, lines);
   assert.deepEqual(others, []);
-  assert.match(told ?? "", /^The cluster could not download the build context .*connection refused.*controlPlaneUrl/);
-  assert.doesNotMatch(told + reader.failure(), /signature/);
-  assert.ok(reader.failure().startsWith(told as string));
+  assert.match(line ?? "", /^The cluster could not download the build context .*connection refused.*controlPlaneUrl/);
+  assert.doesNotMatch(line + reader.failure(), /signature/);
+  assert.ok(reader.failure().startsWith(line as string));
   const ended = { state: { terminated: { exitCode: 1 } }, name: "build" };
   const pod = { metadata: { name: "pod" }, status: { phase: "Failed", initContainerStatuses: [ended] } };
   assert.equal(endOfPod(pod, { memoryMib: 1, failure: () => reader.failure() })?.reason, "BuilderFailed");

@@ -19,8 +19,8 @@ test("finds the missing variable of a crashed container at the end of its log", 
 
 test("leaves the message unchanged if the log adds nothing to it", () => {
   assert.equal(causeWithLog(exited, ["listening"]).message, exited.message);
-  const told = { ...exited, message: `${exited.message} Error: lost the model` };
-  assert.equal(causeWithLog(told, ["Error: lost the model"]).message, told.message);
+  const withMessage = { ...exited, message: `${exited.message} Error: lost the model` };
+  assert.equal(causeWithLog(withMessage, ["Error: lost the model"]).message, withMessage.message);
   const memory = { ...exited, reason: "OutOfMemory" };
   assert.equal(causeWithLog(memory, ["Error: MODEL_KEY is not set"]).variables, undefined);
 });

@@ -61,8 +61,8 @@ greeting = open("src/hello_agent/greeting.txt").read().strip()
 def answer(state: MessagesState):
     with open("notes.txt", "a") as notes:
         notes.write("a note")
-    told = [os.environ[name] for name in ("FROM_CONFIG", "FROM_BOTH", "DATABASE_URI")]
-    return {"messages": [AIMessage(" ".join([greeting, *told]))]}
+    values = [os.environ[name] for name in ("FROM_CONFIG", "FROM_BOTH", "DATABASE_URI")]
+    return {"messages": [AIMessage(" ".join([greeting, *values]))]}
 graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").add_edge("answer", END).compile()`),
   "greeting.txt": "good day\n",
   "guard.py": `

@@ -44,10 +44,10 @@ test("the server gets the path of every file, and module names stay module names
     { "apps/a/two.py": "", "apps/shared/__init__.py": "" },
   );
   const settings = Object.entries(options.serverEnvironment).filter(([name]) => name.startsWith("LANG"));
-  const told = Object.fromEntries(
+  const variables = Object.fromEntries(
     settings.map(([name, text]) => [name, text.startsWith("{") ? JSON.parse(text) : text]),
   );
-  assert.deepEqual(told, {
+  assert.deepEqual(variables, {
     LANGSERVE_GRAPHS: {
       one: "/artifact/apps/a/one.py:graph",
       two: { path: "/artifact/apps/a/two.py:graph", description: "x" },

@@ -166,15 +166,15 @@ test("process compute: under any order of writing, rotating and reading, lines s
     await read();
     await read();
     const isNote = (line: Lines[number]) => line.key.endsWith(":dropped");
-    const told = seen.filter((line) => !isNote(line)).map((line) => line.message);
-    if (!seen.some(isNote)) assert.deepEqual(told, written);
+    const messages = seen.filter((line) => !isNote(line)).map((line) => line.message);
+    if (!seen.some(isNote)) assert.deepEqual(messages, written);
     let position = 0;
-    for (const message of told) {
+    for (const message of messages) {
       // A line whose beginning was dropped is returned only if nothing follows it yet.
       while (position < written.length && !written[position]?.endsWith(message)) position++;
       assert.ok(position++ < written.length, `${message} is not next among ${written}`);
     }
-    assert.equal(told.at(-1), written.at(-1));
+    assert.equal(messages.at(-1), written.at(-1));
     assert.equal(new Set(seen.map((line) => line.key)).size, seen.length);
     assert.deepEqual(await log.lastLines(1), [written.at(-1)]);
   });

@@ -5,7 +5,10 @@ import { useSession } from "../../session.tsx";
 import { numberText } from "../revision-words.tsx";
 import { statusText } from "../status.tsx";
 
-/** Says which revision answers where the newest one does not serve: a conversation with it says nothing about the newest code. */
+/**
+ * Shows which revision answers while the newest one does not serve, because the conversation then does not test the
+ * newest code.
+ */
 export function ServedBy({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const { id, tenant_id: tenantId, active_revision_id: active, latest_revision_id: latest } = deployment;

@@ -7,7 +7,7 @@ import type { ReplicaRecord } from "./container.ts";
 /** Facts about a replica that the engine does not store: when it became ready, and why it ended. */
 export interface JournalEntry {
   ready?: { port: number; serverVersion: string | null };
-  /** It was asked to stop. */
+  /** The replica was asked to stop. */
   stopping?: true;
   exit?: ReplicaExit;
   /** Record of a replica that never had a container. */

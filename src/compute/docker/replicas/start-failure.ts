@@ -15,7 +15,7 @@ export function explainStartFailure({ exitCode, lastLines }: ObservedExit): Star
   return { reason: "StartError", message: `The image's command '${program}' cannot be run: ${why}. Correct its CMD.` };
 }
 
-/** What a machine has no more of: disk, memory, processes, addresses of a network. */
+/** Messages about an exhausted resource: disk, memory, processes, addresses of a network. */
 const full =
   /no space left|disk quota|cannot allocate memory|resource temporarily unavailable|too many open files|no available IPv4|no addresses left/i;
 

@@ -35,7 +35,7 @@ async function probePort(
   const { healthy, status } = await checkHealth(port, healthPath);
   if (healthy === null && status === null) {
     const forMs = Date.now() - Date.parse(startedAt);
-    const { ownPortMs, anyAnswerMs } = patience(record);
+    const { ownPortMs, anyAnswerMs } = otherPortDelays(record);
     return forMs > ownPortMs ? probeOtherPorts(record, processes, forMs > anyAnswerMs) : "silent";
   }
   const [owner, serverVersion] = await Promise.all([
@@ -49,11 +49,12 @@ async function probePort(
 }
 
 /**
- * How long a server that does not answer on the chosen port keeps others from being tried. Before that it may still load, and its
- * port for metrics must not be taken for it. Then it counts with any answer: a server for agents often has no page at all. A build
- * that found no PORT in the source makes the server exclusive, so an own port is likely and there is less to wait for.
+ * Returns when the probe also tries the other ports of a server that does not answer on the chosen one, and when any
+ * answer there counts. Until `ownPortMs` the server may still be loading, and its metrics port could be taken for it.
+ * After `anyAnswerMs` any status counts, because agent servers often have no page at all. A build that found no PORT in
+ * the source makes the server exclusive, so a port of its own is likely and both times are shorter.
  */
-function patience({ isExclusive, startTimeoutMs }: ReplicaRecord): { ownPortMs: number; anyAnswerMs: number } {
+function otherPortDelays({ isExclusive, startTimeoutMs }: ReplicaRecord): { ownPortMs: number; anyAnswerMs: number } {
   const [ownPortMs, anyAnswerMs] = [startTimeoutMs / 10, (startTimeoutMs * 15) / 100];
   if (isExclusive !== true) return { ownPortMs, anyAnswerMs };
   return { ownPortMs: Math.min(ownPortMs, 3_000), anyAnswerMs: Math.min(anyAnswerMs, 10_000) };

@@ -3,8 +3,8 @@ import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { answersBadly, shownHealthPath } from "../../health.ts";
 
 /** Prefix of the line that the gate prints, and its exit code, when the program of the agent server cannot be started. */
-export const launchFailurePrefix = "pierhead: cannot start ";
-export const launchFailureExitCode = 127;
+const launchFailurePrefix = "pierhead: cannot start ";
+const launchFailureExitCode = 127;
 
 /** Explains a failed start. The gate reports what it can check itself; what the kernel refuses shows as Node's own report. */
 export function explainStartFailure({ exitCode, signal, lastLines }: ObservedExit): StartFailure | undefined {

@@ -30,11 +30,12 @@ const silentMsDefault = 10_000;
 const takeoverDepthMax = 5;
 
 /**
- * Takes the exclusive right to a directory. The lock file is linked into place with its content, so no process reads half
- * of it. A lock of a process that is gone is taken over. Two processes that open one embedded database would silently lose
- * rows.
- * @param options.onLost called when another process has taken the lock over, because this one was frozen for longer than
- * `silentMs` (a paused container, a node that was cut off). Any further write of this process destroys the other's data.
+ * Takes the exclusive lock of a directory. The lock file is linked into place with its content, so no process reads
+ * half of it. A lock of a process that is gone is taken over. Two processes that open one embedded database would
+ * silently lose rows.
+ * @param options.onLost called when another process has taken the lock over, because this one was frozen for longer
+ * than `silentMs` (a paused container, a node that was cut off). Any further write of this process destroys the other's
+ * data.
  * @throws DatabaseUnusable naming the process that holds it.
  */
 export async function lockDirectory(
@@ -79,7 +80,8 @@ async function acquire(file: string, holder: Holder, gone: Gone, depth: number):
       const found = await read(file);
       if (found === undefined) continue;
       await gone(file, found);
-      // The right to replace exactly this stale lock is a lock too: of two processes that saw it, only one replaces it.
+      // A second lock protects the replacement of this stale lock, so that only one of two processes that saw it
+      // replaces it.
       const takeover = `${file}.${found.nonce}`;
       await acquire(takeover, holder, gone, depth + 1);
       try {
