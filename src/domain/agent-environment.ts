@@ -5,7 +5,7 @@ export interface AgentFacts {
   tenantId: string;
   deploymentId: string;
   deploymentName: string;
-  /** Usually the deployment's name; different if another workspace's project in the back end has that name. */
+  /** Usually the deployment's name; different if another workspace's project in the backend has that name. */
   tracingProject: string;
   revisionId: string;
   /** Whether people of other workspaces may reach it too. */

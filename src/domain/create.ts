@@ -22,7 +22,7 @@ import { checkTracking } from "./tracking.ts";
  *
  * @throws ApiError 400 with the violated rule; 422 for a missing name or two different config paths.
  */
-export function normaliseCreate(body: CreateDeployment, context: RuleContext): NewDeployment {
+export function normalizeCreate(body: CreateDeployment, context: RuleContext): NewDeployment {
   const { source } = body;
   const name = nameOf(body);
   checkDeploymentName(name);

@@ -23,7 +23,7 @@ export function checkCredential({ token, sshKey, sshKnownHosts }: Credential): v
 }
 
 /**
- * Returns the normalised address for whose repositories a credential is used.
+ * Returns the normalized address for whose repositories a credential is used.
  * @throws ApiError 400 `invalidField`.
  */
 export function integrationUrl(text: string, { token }: Pick<Credential, "token">): string {

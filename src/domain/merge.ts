@@ -7,8 +7,8 @@ import type {
 } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { ConfigPathField } from "./config-path.ts";
-import { normaliseRef } from "./refs.ts";
-import { normaliseResourceSpec } from "./resource-rules.ts";
+import { normalizeRef } from "./refs.ts";
+import { normalizeResourceSpec } from "./resource-rules.ts";
 import type { RuleContext } from "./settings.ts";
 import { revisionConfigFields, revisionConfigRules, sourceConfigFields } from "./source-rules.ts";
 
@@ -21,7 +21,7 @@ export function mergeSourceConfig(
   const given = Object.fromEntries(
     sourceConfigFields.map((field) => [field, sent[field]]).filter(([, value]) => isGiven(value)),
   ) as Partial<SourceConfig>;
-  if (given.resource_spec) given.resource_spec = normaliseResourceSpec(given.resource_spec, podRights);
+  if (given.resource_spec) given.resource_spec = normalizeResourceSpec(given.resource_spec, podRights);
   // A listener_config without a namespace means nothing.
   if (!isGiven(given.listener_config?.k8s_namespace)) delete given.listener_config;
   const merged = { ...current, ...given };
@@ -36,7 +36,7 @@ export function mergeRevisionConfig(
   const configPath = sentConfigPath(sent) ?? current.langgraph_config_path;
   return {
     ...current,
-    repo_ref: isGiven(sent.repo_ref) ? normaliseRef(sent.repo_ref) : current.repo_ref,
+    repo_ref: isGiven(sent.repo_ref) ? normalizeRef(sent.repo_ref) : current.repo_ref,
     image_uri: sent.image_uri ?? current.image_uri,
     source_tarball_path: sent.source_tarball_path ?? current.source_tarball_path,
     langgraph_config_path: configPath,

@@ -19,7 +19,7 @@ import {
   settingsForSource,
   settingsToKeep,
 } from "./merge.ts";
-import { checkRef, normaliseRef } from "./refs.ts";
+import { checkRef, normalizeRef } from "./refs.ts";
 import { withoutDefaults } from "./resource-rules.ts";
 import { chooseRevisionSource } from "./revision-source.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
@@ -174,10 +174,10 @@ function mergedTracking(current: CurrentDeployment, patch: PatchDeployment): str
   if (isGiven(tracked)) {
     if (current.source !== "github") throw errors.fieldNotApplicable("tracked_repo_ref", current.source);
     checkRef("tracked_repo_ref", tracked);
-    return normaliseRef(tracked);
+    return normalizeRef(tracked);
   }
   const ref = patch.source_revision_config?.repo_ref;
-  return current.source === "github" && isGiven(ref) ? normaliseRef(ref) : current.trackedRef;
+  return current.source === "github" && isGiven(ref) ? normalizeRef(ref) : current.trackedRef;
 }
 
 function mergedSecrets(current: CurrentDeployment, patch: PatchDeployment) {

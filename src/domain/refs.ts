@@ -3,7 +3,7 @@ import { errors } from "../contract/error.ts";
 /** Git refs as this API writes them: a bare branch name, `refs/tags/<tag>`, or a commit hash (contract 4.3). */
 
 /** Returns a ref in one spelling: `refs/heads/x` becomes `x`. */
-export function normaliseRef(ref: string): string {
+export function normalizeRef(ref: string): string {
   return ref.startsWith("refs/heads/") ? ref.slice("refs/heads/".length) : ref;
 }
 

@@ -11,7 +11,7 @@ import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
  * @param podRights what the operator of the listener allows beyond the defaults.
  * @throws ApiError 400 `invalidField`.
  */
-export function normaliseResourceSpec(spec: ResourceSpec, podRights: readonly string[] = []): ResourceSpec {
+export function normalizeResourceSpec(spec: ResourceSpec, podRights: readonly string[] = []): ResourceSpec {
   if (new TextEncoder().encode(JSON.stringify(spec)).length > resourceSpecBytesMax) {
     const because = `must have at most ${resourceSpecBytesMax} bytes as JSON.`;
     throw errors.invalidField("source_config.resource_spec", because);

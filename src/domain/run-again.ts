@@ -4,7 +4,7 @@ import type { RevisionStatus } from "../contract/revisions/revision.ts";
 import { isBeingDeleted } from "./deployment-status.ts";
 import { settingsToKeep } from "./merge.ts";
 import type { NamedRevision } from "./redeploy.ts";
-import { normaliseResourceSpec } from "./resource-rules.ts";
+import { normalizeResourceSpec } from "./resource-rules.ts";
 import type { ChangedDeployment, CurrentDeployment, RevisionSettings, RuleContext } from "./settings.ts";
 import { kindOf, sizesOf, type Tiers } from "./tiers.ts";
 
@@ -24,7 +24,7 @@ export function rollbackSettings(named: EarlierRevision, current: CurrentDeploym
   checkServed(named, current);
   const { source, sourceRevisionConfig, secretReferences, sizes } = named;
   const { install_command, build_command, engine, resource_spec: spec, repo_url } = named.sourceConfig;
-  const resource_spec = spec === null ? null : normaliseResourceSpec(spec, context.podRights);
+  const resource_spec = spec === null ? null : normalizeResourceSpec(spec, context.podRights);
   const sourceConfig = { ...current.sourceConfig, install_command, build_command, engine, resource_spec };
   return {
     sourceConfig,

@@ -1,7 +1,7 @@
 import type { SourceConfig } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { Engine, Rollout } from "../contract/listeners/assignment.ts";
-import { normaliseResourceSpec } from "./resource-rules.ts";
+import { normalizeResourceSpec } from "./resource-rules.ts";
 import type { CurrentDeployment } from "./settings.ts";
 import { effectiveSizes } from "./sizes.ts";
 
@@ -45,7 +45,7 @@ export function checkScalable(
   if (max > 1 && listenerId === null && running?.rollout === "handover") {
     throw errors.cannotScale(`'${name}' can only run one replica: ${stateOf(running.engine)}`);
   }
-  normaliseResourceSpec({ min_scale: min, max_scale: max });
+  normalizeResourceSpec({ min_scale: min, max_scale: max });
 }
 
 function stateOf(engine: Engine | null): string {

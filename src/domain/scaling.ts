@@ -24,13 +24,13 @@ export interface ScaleBounds {
 }
 
 /** Target use of CPU and of memory as a share of the limit (contract 6.2). */
-const utilisationTarget = 0.75;
+const utilizationTarget = 0.75;
 
 /**
  * Within this tolerance of the target the scale does not change, as in the Kubernetes autoscaler. Otherwise a server that uses 76 % of its memory
  * with any number of replicas would be doubled up to the maximum.
  */
-const utilisationTolerance = 0.1;
+const utilizationTolerance = 0.1;
 
 /** Tasks that one replica works on at a time: its job slots (`N_JOBS_PER_WORKER`, contract 6.2). */
 const pendingPerReplica = 10;
@@ -38,8 +38,8 @@ const pendingPerReplica = 10;
 /** Returns the replicas that a load needs: the maximum over all measures (contract 6.2). */
 export function neededReplicas({ replicas, cpu, memory, pending }: Load): number {
   const byUse = [cpu, memory].map((use) => {
-    const ratio = (use ?? 0) / utilisationTarget;
-    if (use !== null && Math.abs(ratio - 1) <= utilisationTolerance) return replicas;
+    const ratio = (use ?? 0) / utilizationTarget;
+    if (use !== null && Math.abs(ratio - 1) <= utilizationTolerance) return replicas;
     return wholeAbove(replicas * ratio);
   });
   return Math.max(0, ...byUse, wholeAbove(pending / pendingPerReplica));

@@ -25,7 +25,7 @@ export interface DeploymentSizes extends WorkloadSizes {
  * Returns sizes with every default filled in. A deployment type and its tier fix them (contract 6.1). An `external_docker`
  * deployment has no type and chooses them in its resource spec (contract 2.4).
  *
- * @param spec already checked and rounded by `normaliseResourceSpec`. With a type, only its numbers of replicas count.
+ * @param spec already checked and rounded by `normalizeResourceSpec`. With a type, only its numbers of replicas count.
  * @param sizes of the revision; null: the smallest.
  */
 export function effectiveSizes(

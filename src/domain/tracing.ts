@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 
-/** The tracing back end of the operator, to which agents send their traces. */
+/** The tracing backend of the operator, to which agents send their traces. */
 export interface TracingBackend {
   /** `langsmith`: has a project per deployment. `otlp`: a collector without projects. */
   kind: "langsmith" | "otlp";
   /** Without a trailing slash: the API of a LangSmith-compatible server, or the OTLP endpoint. */
   url: string;
   key: string | null;
-  /** Workspace in the back end, for keys that are valid for several. */
+  /** Workspace in the backend, for keys that are valid for several. */
   workspaceId: string | null;
   /** For `otlp`: `name=value` pairs separated by commas, in OpenTelemetry's format. */
   headers: string | null;
@@ -31,7 +31,7 @@ export function tracingProjectId(tenantId: string, name: string): string {
 
 /**
  * Returns the variables that make an agent server trace (contract 7.2). Variables in the deployment's own secrets take
- * precedence; a deployment that names a back end of its own gets none of the operator's.
+ * precedence; a deployment that names a backend of its own gets none of the operator's.
  * @param own names of the deployment's secrets.
  */
 export function tracingVariables(

@@ -1,5 +1,5 @@
 import { readText } from "../base/read-text.ts";
-/** Projects of a tracing back end, by name and id. */
+/** Projects of a tracing backend, by name and id. */
 export interface TracingProjects {
   /** Returns the id of the project with exactly this name, or null. */
   find(name: string, signal: AbortSignal): Promise<string | null>;
@@ -9,7 +9,7 @@ export interface TracingProjects {
   remove(id: string, signal: AbortSignal): Promise<void>;
 }
 
-/** Failure of a call to the tracing back end. The message is for users and contains no key. */
+/** Failure of a call to the tracing backend. The message is for users and contains no key. */
 export class TracingFailure extends Error {
   override readonly name = "TracingFailure";
 }
@@ -17,7 +17,7 @@ export class TracingFailure extends Error {
 /** Limit of a response, which lists at most one project. */
 const answerBytesMax = 1024 * 1024;
 
-/** Time limit of a call. A user waits for the response, so a slower back end counts as unreachable. */
+/** Time limit of a call. A user waits for the response, so a slower backend counts as unreachable. */
 const callTimeoutMs = 5_000;
 
 /**
@@ -52,7 +52,7 @@ export function langsmithProjects(
     } catch (error) {
       signal.throwIfAborted();
       const because = deadline.aborted ? `did not answer within ${timeoutMs / 1_000} s` : "could not be reached";
-      throw new TracingFailure(`The tracing back end ${backend.url} ${because}.`, { cause: error });
+      throw new TracingFailure(`The tracing backend ${backend.url} ${because}.`, { cause: error });
     }
   }
 
@@ -71,7 +71,7 @@ export function langsmithProjects(
     if (there !== null) return there;
     // The id is in use by a project that was renamed or is still being deleted.
     const made = await send({ name }, signal);
-    if (made.id === null) throw refused(made.answer, `make the project '${name}'`);
+    if (made.id === null) throw refused(made.answer, `create the project '${name}'`);
     return made.id;
   }
 
@@ -82,7 +82,7 @@ export function langsmithProjects(
     const answer = await call("POST", "/sessions", project, signal);
     if (answer.status === 409) return { id: null, answer };
     const id = answer.status < 300 ? idIn(parse(answer.text)) : null;
-    if (id === null) throw refused(answer, `make the project '${project.name}'`);
+    if (id === null) throw refused(answer, `create the project '${project.name}'`);
     return { id, answer };
   }
 
@@ -92,7 +92,7 @@ export function langsmithProjects(
   }
 
   const refused = ({ status, text }: Answer, what: string) =>
-    new TracingFailure(`The tracing back end ${backend.url} answered ${status} when it was to ${what}${saidIn(text)}.`);
+    new TracingFailure(`The tracing backend ${backend.url} answered ${status} when asked to ${what}${saidIn(text)}.`);
 
   return { find, create, remove };
 }

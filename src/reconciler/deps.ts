@@ -20,14 +20,14 @@ export interface StepDeps {
   /** null: traces are not collected. */
   traces: Traces | null;
   builds: BuildRunner;
-  /** Bounds calls to other servers: code hosts, databases of agents, the tracing back end. */
+  /** Bounds calls to other servers: code hosts, databases of agents, the tracing backend. */
   outward: Slots;
   settings: ReconcilerSettings;
   github: GithubApps;
   codeHosts: CodeHostSteps;
   /** null: no database server is configured, so agent servers keep their state themselves. */
   databases: DatabaseServers | null;
-  /** Projects of the tracing back end; null: there is no back end, or it has no projects. */
+  /** Projects of the tracing backend; null: there is no backend, or it has no projects. */
   tracing: TracingProjects | null;
   /** Resolves an image name to the exact image that the built-in listener will run; null: the listener resolves it. */
   images: {
@@ -76,7 +76,7 @@ export interface ReconcilerSettings {
   idleAfterMs: number;
   /** How often a followed branch is polled when its host sends no webhook. */
   branchPollMs: number;
-  /** Agents get the address of the tracing back end with their secrets. */
+  /** Agents get the address of the tracing backend with their secrets. */
   hasTracing: boolean;
 }
 

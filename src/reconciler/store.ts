@@ -104,7 +104,7 @@ export interface ReconcilerStore {
   settleTracingProject(deploymentId: string, externalId: string | null): Promise<void>;
   recordTracingFailure(deploymentId: string, failure: { message: string; retryAt: Date }): Promise<void>;
   deleteTracingProject(deploymentId: string): Promise<void>;
-  /** Records that the project stays in the tracing back end. */
+  /** Records that the project stays in the tracing backend. */
   detachTracingProject(deploymentId: string, because: string): Promise<void>;
 
   openIntegration(integration: {

@@ -4,11 +4,11 @@ import type { Config } from "./config.ts";
 
 export interface Tracing {
   backend: TracingBackend | null;
-  /** null when tracing is off or the back end has no projects. */
+  /** null when tracing is off or the backend has no projects. */
   projects: TracingProjects | null;
 }
 
-/** Returns the back end of the agents' traces. @throws Error naming the variable that is missing or wrong. */
+/** Returns the backend of the agents' traces. @throws Error naming the variable that is missing or wrong. */
 export function openTracing(config: Config): Tracing {
   const { tracing: kind, tracingUrl, tracingKey, tracingWorkspace, tracingHeaders } = config;
   if (kind === "none") return { backend: null, projects: null };

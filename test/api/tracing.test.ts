@@ -40,7 +40,7 @@ test("workspaces that take one name at the same moment all succeed", async () =>
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 201, 409, 409]);
 });
 
-test("refuses the name of an existing project, and of one that may remain from us while the back end is unreachable", async () => {
+test("refuses the name of an existing project, and of one that may remain from us while the backend is unreachable", async () => {
   tracing.projects.set(crypto.randomUUID(), "foreign");
   const refused = await create("foreign");
   assert.deepEqual([refused.status, refused.body], [409, taken("foreign")]);

@@ -365,7 +365,7 @@ test("installs packages from where the sources of uv say, also in a project that
   assert.match((await host.installs()).at(-1) ?? "", /--requirement pyproject\.toml/);
 });
 
-test("installs only the dependencies of a project that its build back end cannot package", async () => {
+test("installs only the dependencies of a project that its build backend cannot package", async () => {
   const pyproject =
     '[project]\nname = "a"\nversion = "1"\ndependencies = ["fastapi"]\n[build-system]\nrequires = ["x"]\n';
   await using agent = await openHost({ "pyproject.toml": pyproject });

@@ -6,11 +6,11 @@ import type {
   SourceKind,
   SourceRevisionConfigInput,
 } from "../../src/contract/deployments/deployment.ts";
-import { normaliseCreate } from "../../src/domain/create.ts";
+import { normalizeCreate } from "../../src/domain/create.ts";
 import { type FieldRule, revisionConfigRules, sourceConfigRules } from "../../src/domain/source-rules.ts";
 import { context, minimal, refusal, sources } from "./fixtures.ts";
 
-const create = (body: CreateDeployment, changes = {}) => normaliseCreate(body, { ...context, ...changes });
+const create = (body: CreateDeployment, changes = {}) => normalizeCreate(body, { ...context, ...changes });
 
 test("accepts the minimal request of every source", () => {
   for (const source of sources)

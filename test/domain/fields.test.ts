@@ -7,7 +7,7 @@ import { checkCustomUrl } from "../../src/domain/custom-url.ts";
 import { repoUrlProblem } from "../../src/domain/git-url.ts";
 import { parseImageReference } from "../../src/domain/image-reference.ts";
 import { checkDeploymentName, slugOf } from "../../src/domain/names.ts";
-import { isTag, isValidRef, looksLikeCommit, normaliseRef } from "../../src/domain/refs.ts";
+import { isTag, isValidRef, looksLikeCommit, normalizeRef } from "../../src/domain/refs.ts";
 import { refusal } from "./fixtures.ts";
 
 test("commands: accepts programs joined by &&, quotes and parentheses, and refuses other shell syntax", () => {
@@ -151,8 +151,8 @@ test("repository URLs: accepts paths of this host only if the operator allows th
 });
 
 test("refs: distinguishes branches, tags and commits by their form", () => {
-  assert.equal(normaliseRef("refs/heads/feature/a"), "feature/a");
-  assert.equal(normaliseRef("refs/tags/v1"), "refs/tags/v1");
+  assert.equal(normalizeRef("refs/heads/feature/a"), "feature/a");
+  assert.equal(normalizeRef("refs/tags/v1"), "refs/tags/v1");
   assert.deepEqual([isTag("refs/tags/v1"), isTag("v1")], [true, false]);
   assert.deepEqual(["abc1234", "a".repeat(40), "abc123", "ABC1234", "main"].map(looksLikeCommit), [
     true,

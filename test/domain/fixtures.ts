@@ -1,6 +1,6 @@
 import type { CreateDeployment, SourceKind } from "../../src/contract/deployments/deployment.ts";
 import { ApiError } from "../../src/contract/error.ts";
-import { normaliseCreate } from "../../src/domain/create.ts";
+import { normalizeCreate } from "../../src/domain/create.ts";
 import type { CurrentDeployment, RuleContext } from "../../src/domain/settings.ts";
 
 export const uploadedPath = "uploads/d/1.tar.gz";
@@ -53,7 +53,7 @@ export const sources = Object.keys(minimal) as SourceKind[];
 
 /** A deployment after its first revision. */
 export function current(source: SourceKind, changes: Partial<CurrentDeployment> = {}): CurrentDeployment {
-  const made = normaliseCreate(minimal[source], context);
+  const made = normalizeCreate(minimal[source], context);
   return {
     id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11",
     name: made.name,

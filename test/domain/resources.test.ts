@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import type { DeploymentType, Size } from "../../src/contract/deployments/deployment.ts";
 import type { ResourceSpec } from "../../src/contract/deployments/resource-spec.ts";
-import { normaliseResourceSpec, roundToTenth } from "../../src/domain/resource-rules.ts";
+import { normalizeResourceSpec, roundToTenth } from "../../src/domain/resource-rules.ts";
 import { effectiveSizes, scalesToZero, shownDeploymentType } from "../../src/domain/sizes.ts";
 import { refusal } from "./fixtures.ts";
 
@@ -21,7 +21,7 @@ test("rounds CPU to tenths with halves to even, as existing clients expect", () 
     [7.99, 8],
   ];
   for (const [given, rounded] of cases) assert.equal(roundToTenth(given), rounded, String(given));
-  const { cpu, queue_cpu_limit } = normaliseResourceSpec({ cpu: 0.25, queue_cpu_limit: 1.26 });
+  const { cpu, queue_cpu_limit } = normalizeResourceSpec({ cpu: 0.25, queue_cpu_limit: 1.26 });
   assert.deepEqual([cpu, queue_cpu_limit], [0.2, 1.3]);
 });
 
@@ -55,7 +55,7 @@ const refused: [ResourceSpec, RegExp][] = [
 test("refuses a contradictory spec, naming the field", () => {
   for (const [spec, text] of refused)
     assert.match(
-      refusal(() => normaliseResourceSpec(spec)),
+      refusal(() => normalizeResourceSpec(spec)),
       text,
       JSON.stringify(spec),
     );
@@ -63,7 +63,7 @@ test("refuses a contradictory spec, naming the field", () => {
 
 test("treats a spec of nulls like an empty one", () => {
   const nulls: ResourceSpec = { min_scale: null, cpu: null, memory_limit_mb: null, labels: null };
-  assert.deepEqual(effectiveSizes(null, normaliseResourceSpec(nulls)), effectiveSizes(null, {}));
+  assert.deepEqual(effectiveSizes(null, normalizeResourceSpec(nulls)), effectiveSizes(null, {}));
 });
 
 test("defaults of an external image: one replica, one core, 2 GiB, limits twice that, Redis not doubled", () => {
@@ -149,8 +149,8 @@ test("in any accepted spec every limit covers its request and every range allows
   });
   fc.assert(
     fc.property(spec, (given) => {
-      if (refusal(() => normaliseResourceSpec(given)) !== "accepted") return;
-      const sizes = effectiveSizes(null, normaliseResourceSpec(given));
+      if (refusal(() => normalizeResourceSpec(given)) !== "accepted") return;
+      const sizes = effectiveSizes(null, normalizeResourceSpec(given));
       for (const part of [sizes, sizes.queue]) {
         assert.ok(part.minReplicas <= part.maxReplicas && part.maxReplicas >= 1 && part.maxReplicas <= 100);
         assert.ok(part.cpuCores <= part.cpuLimitCores && part.memoryMib <= part.memoryLimitMib && part.memoryMib > 0);

@@ -51,7 +51,7 @@ test("refuses every reserved name, and lists all of them at once", () => {
   );
 });
 
-test("accepts variables for users' own back ends, and the licence key for external images", () => {
+test("accepts variables for users' own backends, and the licence key for external images", () => {
   for (const name of [
     "LANGSMITH_API_KEY",
     "LANGSMITH_ENDPOINT",

@@ -38,7 +38,7 @@ test("an agent gets a LangSmith-compatible server's address under both variable 
   });
 });
 
-test("a deployment with its own tracing back end gets none of the operator's variables, least of all the key", () => {
+test("a deployment with its own tracing backend gets none of the operator's variables, least of all the key", () => {
   assert.deepEqual(variables(langsmith, "LANGSMITH_API_KEY"), {});
   assert.deepEqual(variables(langsmith, "LANGSMITH_ENDPOINT"), {});
   assert.deepEqual(variables(otlp, "LANGSMITH_API_KEY", "OTEL_EXPORTER_OTLP_ENDPOINT"), {});

@@ -15,7 +15,7 @@ const newKey = async (body: object): Promise<string> =>
 const ask = (url: string, key: string | null, headers: Record<string, string> = {}) =>
   fetch(url, { headers: { ...(key !== null && { "x-api-key": key }), ...headers } });
 
-/** An agent that asks the control plane who the caller is, as servers with an auth back end do (contract 7.4). */
+/** An agent that asks the control plane who the caller is, as servers with an auth backend do (contract 7.4). */
 const asking = {
   "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),
   "server.js": `

@@ -66,7 +66,7 @@ test("creates a tracing project with the deployment's name and gives the agent i
   await eventually(
     async () => tracing.projects.get(made.tracer_session_id as string),
     (name) => name === "support bot",
-    { what: "the project in the back end" },
+    { what: "the project in the backend" },
   );
   const { url } = await pierhead.client.getDeployment(ids);
   const env = (await (await fetch(`${url}/env`)).json()) as Record<string, string>;
@@ -96,7 +96,7 @@ test("rejects the name of a foreign tracing project, and the name of an existing
   assert.deepEqual(await refusal(createNamed(pierhead, "mine")), [409, "A deployment named 'mine' already exists."]);
 });
 
-test("deploys while the back end is down, records an event, and creates the project when it is up", async () => {
+test("deploys while the backend is down, records an event, and creates the project when it is up", async () => {
   await using tracing = await startTracingServer();
   tracing.state = "away";
   await using pierhead = await startTestServer({ ...config(tracing.url), ...simulated });
@@ -107,7 +107,7 @@ test("deploys while the back end is down, records an event, and creates the proj
     { what: "an event" },
   );
   assert.equal(failed?.kind, "tracing.failed");
-  assert.match(failed?.data.message ?? "", /answered 503 when it was to make the project 'patient'/);
+  assert.match(failed?.data.message ?? "", /answered 503 when asked to create the project 'patient'/);
   tracing.state = "up";
   await eventually(
     async () => tracing.projects.get(session as string),
@@ -145,7 +145,7 @@ test("keeps the project and its name when a deployment is deleted, unless the re
   assert.equal(again.tracer_session_id, dropped.tracer_session_id);
 });
 
-test("without a back end, the project record outlives its deployment and does not block the name", async () => {
+test("without a backend, the project record outlives its deployment and does not block the name", async () => {
   await using pierhead = await startTestServer(simulated);
   const first = await createNamed(pierhead, "again");
   await pierhead.client.deleteDeployment({ deployment_id: first.id });

@@ -65,7 +65,7 @@ test("ignores the deletion of a missing project", async () => {
   await open(server).remove(randomUUID(), signal);
 });
 
-test("reports an unavailable back end with its name and message in time, without the key", async () => {
+test("reports an unavailable backend with its name and message in time, without the key", async () => {
   await using server = await startTracingServer();
   server.state = "away";
   const projects = open(server, 200);

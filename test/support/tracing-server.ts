@@ -11,7 +11,7 @@ export interface TracingCall {
   body: Record<string, unknown> | null;
 }
 
-/** A tracing back end with the API of LangSmith over real HTTP. It stores projects in memory and records every call. */
+/** A tracing backend with the API of LangSmith over real HTTP. It stores projects in memory and records every call. */
 export interface TracingServer extends AsyncDisposable {
   url: string;
   calls: TracingCall[];

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Principal } from "../../auth/principal.ts";
 import { listTemplates } from "../../builds/sources/templates.ts";
 import type { CreateDeployment } from "../../contract/deployments/deployment.ts";
-import { normaliseCreate } from "../../domain/create.ts";
+import { normalizeCreate } from "../../domain/create.ts";
 import { slugOf } from "../../domain/names.ts";
 import { chooseListener } from "../../domain/placement.ts";
 import type { RuleContext } from "../../domain/settings.ts";
@@ -31,7 +31,7 @@ export async function createFromRequest(
 ): Promise<DeploymentRow> {
   const { principal } = request;
   const body = await withChosenListener(deps, principal, request.body);
-  const made = normaliseCreate(body, await contextOf(deps, principal, body));
+  const made = normalizeCreate(body, await contextOf(deps, principal, body));
   const { integration_id: integrationId, repo_url: repoUrl } = made.sourceConfig;
   if (integrationId !== null && repoUrl !== null) await checkIntegration(deps, principal, { integrationId, repoUrl });
   await refuseTakenProject(deps, principal.tenantId, made.name);

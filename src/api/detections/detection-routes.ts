@@ -13,7 +13,7 @@ import { operations } from "../../contract/operations.ts";
 import { configPathProblem } from "../../domain/config-path.ts";
 import { repoUrlProblem } from "../../domain/git-url.ts";
 import { detectionArchiveBytesMax, detectionsMax } from "../../domain/limits.ts";
-import { isValidRef, normaliseRef } from "../../domain/refs.ts";
+import { isValidRef, normalizeRef } from "../../domain/refs.ts";
 import { defaultBranch, resolveRef } from "../../integrations/git.ts";
 import { gitAccess } from "../../integrations/git-access.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
@@ -167,7 +167,7 @@ async function fetchRepository(
   const { repo_url: repoUrl, integration_id: integrationId } = asked;
   const problem = repoUrlProblem(repoUrl, settings.allowLocalSources);
   if (problem !== null) throw errors.invalidField("repo_url", problem);
-  const name = asked.ref == null ? null : normaliseRef(asked.ref);
+  const name = asked.ref == null ? null : normalizeRef(asked.ref);
   if (name !== null && !isValidRef(name)) throw errors.invalidField("ref", "must be a branch, tag or commit.");
   const integration = await findOpenIntegration(deps, principal, integrationId ?? null);
   if (integration === undefined) throw errors.integrationNotFound(integrationId ?? "");

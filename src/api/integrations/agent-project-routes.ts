@@ -2,7 +2,7 @@ import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { agentProjectsIn } from "../../domain/agent-projects.ts";
 import { repoUrlProblem } from "../../domain/git-url.ts";
-import { isValidRef, normaliseRef } from "../../domain/refs.ts";
+import { isValidRef, normalizeRef } from "../../domain/refs.ts";
 import { defaultBranch, resolveRef } from "../../integrations/git.ts";
 import { gitAccess, isBelow, outsideIntegration } from "../../integrations/git-access.ts";
 import { listFiles } from "../../integrations/git-tree.ts";
@@ -20,7 +20,7 @@ export function addProjectRoutes(api: Api): void {
     const { repo_url: repoUrl, ref: asked } = query;
     const problem = repoUrlProblem(repoUrl, settings.allowLocalSources);
     if (problem !== null) throw errors.invalidField("repo_url", problem);
-    const name = asked === undefined ? undefined : normaliseRef(asked);
+    const name = asked === undefined ? undefined : normalizeRef(asked);
     if (name !== undefined && !isValidRef(name)) throw errors.invalidField("ref", "must be a branch, tag or commit.");
     const { integration_id: integrationId = null } = query;
     const integration = await findOpenIntegration(api.deps, principal, integrationId);

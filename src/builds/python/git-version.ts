@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { BuildContext } from "../worker/run-command.ts";
 
-/** Build back ends and plugins that read the version of a package from git. */
+/** Build backends and plugins that read the version of a package from git. */
 const readsGit = /setuptools[-_]scm|hatch-vcs|uv-dynamic-versioning|poetry-dynamic-versioning|versioningit/;
 
 const version = "0.0.0";

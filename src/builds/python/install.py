@@ -11,7 +11,7 @@ installs everything else. The argument
 
 The first attempt pins the newest server with all packages it is tested with. The project's own versions take precedence: on
 a conflict, the project is resolved without a server, and the newest server that fits the result is installed. A server that
-fits by its metadata must also pass the probe. The lock file is given up last, and only as far as it must be. Of a project that its build back end cannot
+fits by its metadata must also pass the probe. The lock file is given up last, and only as far as it must be. Of a project that its build backend cannot
 package, only the dependencies are installed.
 """
 
@@ -96,7 +96,7 @@ def without_projects(wanted, is_uv):
 
 
 class NotPackaged(Exception):
-    """A build back end cannot package the project itself."""
+    """A build backend cannot package the project itself."""
 
     def __init__(self, code):
         self.code = code

@@ -175,13 +175,13 @@ async function collectFromUv(
   };
 }
 
-/** Build back ends that install an editable package by naming its directories, without running code of the package. */
+/** Build backends that install an editable package by naming its directories, without running code of the package. */
 const knownBackends =
   /build-backend\s*=\s*["'](setuptools\.build_meta|hatchling\.build|poetry\.core\.masonry\.api|flit_core\.buildapi|pdm\.backend|uv_build)["']/;
 
 /**
  * Returns the values that decide how a local directory is installed: the files that describe it and, for a package, the
- * names of its modules, because back ends discover packages automatically.
+ * names of its modules, because backends discover packages automatically.
  */
 async function describe(directory: string, isPackage: boolean): Promise<{ identity: unknown; isShareable: boolean }> {
   const names = await readdir(directory);

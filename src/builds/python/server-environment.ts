@@ -162,7 +162,7 @@ const lockAgain = (lock = "uv.lock") =>
     ? "compile requirements.txt again"
     : `run \`${lock.replace(".lock", " lock").replace("Pipfile", "pipenv")}\``;
 
-/** What build back ends say when the files of a project do not have the form of a package. */
+/** What build backends say when the files of a project do not have the form of a package. */
 export const packagingErrors =
   /Multiple top-level (packages|modules)|No file\/folder found for package|Unable to determine which files to ship|Expected a Python module at|package directory .* does not exist|not a valid editable requirement|Readme (path|file)|OSError: Readme/i;
 

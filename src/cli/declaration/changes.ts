@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { CallOptions, Client } from "../../client/client.ts";
 import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
 import type { Listener } from "../../contract/listeners/listener.ts";
-import { normaliseRef } from "../../domain/refs.ts";
+import { normalizeRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
 import { checkPlacement, type Placement, placementOf } from "../deployments/find-listener.ts";
@@ -165,7 +165,7 @@ function settingsOf(wanted: Declared) {
       resource_spec: resources && withRoundedCores(given(resources)),
     }),
     source_revision_config: given({
-      repo_ref: ref && normaliseRef(ref),
+      repo_ref: ref && normalizeRef(ref),
       langgraph_config_path: wanted.config_path,
       image_uri: wanted.image,
     }),

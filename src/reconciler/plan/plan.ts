@@ -60,14 +60,14 @@ function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
   return { kind: "wait", until, because: "nothing to do until the next poll of the code host or report to it" };
 }
 
-/** The tracing project is created when there is nothing more urgent, so a back end that is away delays no deployment. */
+/** The tracing project is created when there is nothing more urgent, so a backend that is away delays no deployment. */
 function planTracing(state: DeploymentState, now: Date, otherwise: Idle): Step {
   const { tracing } = state;
   if (tracing === null || !tracing.isWanted || isBeingDeleted(state.status)) return otherwise;
   const { retryAt } = tracing;
   if (retryAt === null || retryAt <= now) return { kind: "createTracingProject" };
   if (otherwise.kind === "wait") return { ...otherwise, until: earlier(otherwise.until, retryAt) };
-  return { kind: "wait", until: retryAt, because: "the tracing back end did not create the project; see the events" };
+  return { kind: "wait", until: retryAt, because: "the tracing backend did not create the project; see the events" };
 }
 
 function planWork(state: DeploymentState, now: Date): Step {

@@ -84,7 +84,7 @@ export interface HostFacts {
 }
 
 export interface TracingFacts {
-  /** The project does not exist in the tracing back end yet. */
+  /** The project does not exist in the tracing backend yet. */
   isWanted: boolean;
   /** When to retry after a failure; null: at once. */
   retryAt: Date | null;

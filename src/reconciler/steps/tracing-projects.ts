@@ -6,7 +6,7 @@ import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
 import { done, type Performed } from "./performed.ts";
 
-/** Creates the deployment's project in the tracing back end. A failure delays nothing else: it is recorded and retried. */
+/** Creates the deployment's project in the tracing backend. A failure delays nothing else: it is recorded and retried. */
 export async function createTracingProject(
   { store, logger, tracing, outward }: StepDeps,
   state: DeploymentState,
@@ -31,7 +31,7 @@ export async function createTracingProject(
   return done;
 }
 
-/** A delete waits this long for a back end that is away: three attempts of 5 s and the pauses between them. */
+/** A delete waits this long for a backend that is away: three attempts of 5 s and the pauses between them. */
 const pausesMs = [1_000, 3_000];
 
 /** Deletes the project with its deployment. A project that cannot be deleted is left behind, so it does not block the deployment. */

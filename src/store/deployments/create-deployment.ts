@@ -70,7 +70,7 @@ export async function createDeployment(
     }
     // The workspace was deleted a moment ago.
     if (isForeignKeyViolation(error, "deployments_tenant_id_fkey")) throw errors.forbidden();
-    // Another workspace has just taken the name in the tracing back end: try again with the other name.
+    // Another workspace has just taken the name in the tracing backend: try again with the other name.
     if (isUniqueViolation(error, "tracing_projects_project")) return createDeployment(db, made, responseFor);
     throw error;
   }

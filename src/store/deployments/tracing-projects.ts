@@ -6,7 +6,7 @@ import { type Sql, sql } from "../engine/sql.ts";
 /** The tracing project of a deployment. */
 export interface TracingProjectRow {
   id: string;
-  /** Name of the project in the tracing back end. */
+  /** Name of the project in the tracing backend. */
   project: string;
   status: "wanted" | "ready";
   external_id: string | null;
@@ -14,9 +14,9 @@ export interface TracingProjectRow {
 }
 
 export interface NewTracingProject {
-  /** The name in the back end if another workspace's project has the name `name` there. */
+  /** The name in the backend if another workspace's project has the name `name` there. */
   otherName: string;
-  /** Whether a back end is configured in which it is created. */
+  /** Whether a backend is configured in which it is created. */
   isWanted: boolean;
 }
 
@@ -46,7 +46,7 @@ export function tracingColumns(
 
 /**
  * Predicts what a new deployment of that name would find: whether the name is taken, whether an earlier deployment left
- * its project, and the name of the project in the back end (null: a name that is still unused).
+ * its project, and the name of the project in the backend (null: a name that is still unused).
  */
 export async function predictTracingProject(
   db: Db,
@@ -72,7 +72,7 @@ export async function findTracingProject(db: Db | Trx, deploymentId: string): Pr
   return rows[0];
 }
 
-/** Marks the project as created. @param externalId its id in the back end; null: the same as ours. */
+/** Marks the project as created. @param externalId its id in the backend; null: the same as ours. */
 export async function settleTracingProject(db: Db, deploymentId: string, externalId: string | null): Promise<void> {
   await db.query(sql`
     with settled as (
@@ -96,7 +96,7 @@ export async function recordTracingFailure(
   deploymentId: string,
   failure: { message: string; retryAt: Date },
 ): Promise<void> {
-  // The text quotes the response of the back end, which may be cut inside a character.
+  // The text quotes the response of the backend, which may be cut inside a character.
   const message = sanitizeText(failure.message);
   await db.query(sql`
     with before as (
@@ -118,7 +118,7 @@ export async function dropTracingProject(db: Db, deploymentId: string): Promise<
   await db.query(sql`delete from tracing_projects where deployment_id = ${deploymentId}`);
 }
 
-/** Keeps the project, as if no delete had been requested, because the back end did not delete it. An event reports it. */
+/** Keeps the project, as if no delete had been requested, because the backend did not delete it. An event reports it. */
 export async function detachTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
   const message = sanitizeText(because);
   await db.query(sql`
