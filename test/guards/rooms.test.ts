@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { test } from "node:test";
 
-/** The house, ground floor first. A room imports rooms on lower floors only, types included: this list is the architecture. */
+/** The rooms by floor, lowest first. A room imports rooms on lower floors only, types included: this list is the architecture. */
 const floors = [
   ["base"],
   ["contract", "telemetry"],
