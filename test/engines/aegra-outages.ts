@@ -5,7 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { type AegraOptions, startAegraReplica } from "./aegra-replicas.ts";
 import type { Loose } from "./checks.ts";
 import { expectComplete } from "./expectations.ts";
-import { type Replica, readJournal } from "./replicas.ts";
+import { followStream, type Replica, readJournal } from "./replicas.ts";
 
 interface World extends Pick<AegraOptions, "pid" | "redisUrl" | "journal"> {
   /** Database of the replica, as its superuser. */
@@ -62,6 +62,30 @@ export function testOutages(worldOf: () => Promise<World>): void {
     assert.equal((await replica.client.threads.getState(thread_id)).values.answer, 1);
   });
 
+  test("a stream and a request that waits for its run outlast a broken connection", async (context) => {
+    const { world, replica } = await start();
+    const { thread_id } = await replica.client.threads.create();
+    // Longer than the silence after which they ask the database whether the run has ended.
+    const { run_id } = await replica.client.runs.create(thread_id, "steps", { input: { total: 1, ms: 8_000 } });
+    const waited = replica.client.runs.join(thread_id, run_id);
+    const streamed = followStream(() => [replica.url], thread_id, run_id);
+    await eventually(
+      () => readJournal(world.journal).some((step) => step.run_id === run_id),
+      (hasBegun) => hasBegun,
+      { what: "a step" },
+    );
+    const admin = await connect(world, context);
+    await admin.lock(`lock table ${schema}.runs in access exclusive mode`);
+    await admin.breakStatement("select %from runs%where runs.run_id = %", 2);
+    await admin.unlock();
+    await waited;
+    assert.deepEqual(
+      (await streamed).filter(({ event }) => event === "error"),
+      [],
+    );
+    await expectComplete(replica, [{ thread_id, run_id }], 1);
+  });
+
   test("an error on the agent's own connection ends its run at once", async () => {
     const { world, replica } = await start();
     const { thread_id } = await replica.client.threads.create();
@@ -104,11 +128,11 @@ async function connect({ adminUrl }: World, context: TestContext) {
       await locking.query(statement);
     },
     unlock: () => locking.query("rollback"),
-    /** Waits for a statement that waits for the lock, and breaks its connection. */
-    async breakStatement(pattern: string) {
+    /** Waits for statements that wait for the lock, and breaks their connections. */
+    async breakStatement(pattern: string, least = 1) {
       const { rows } = await eventually(
         () => waiting(pattern),
-        (found: Loose) => found.rows.length > 0,
+        (found: Loose) => found.rows.length >= least,
         { what: `a statement ${pattern}`, timeoutMs: 30_000 },
       );
       for (const { pid } of rows as Loose[]) await breaking.query("select pg_terminate_backend($1, 5000)", [pid]);

@@ -47,6 +47,7 @@ def mend(schema):
     replace(langgraph_service.LangGraphService, "initialize", database.initialize_graphs)
     replace(run_preparation, "_prepare_run", runs.prepare_run)
     replace(run_executor, "_signal_run_done", ends.signal_run_done)
+    replace(worker_executor, "_is_run_terminal", outages.false_in_outages)
     replace(worker_executor, "_acquire_and_load", runs.acquire)
     replace(worker_executor, "_release_lease", runs.release)
     replace(worker_executor, "_requeue_drained_runs", runs.requeue)

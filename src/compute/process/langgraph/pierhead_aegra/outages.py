@@ -30,6 +30,21 @@ def noting_outages(original):
     return call
 
 
+def false_in_outages(original):
+    """Those that wait for the end of a run ask again later."""
+
+    @functools.wraps(original)
+    async def call(run_id):
+        try:
+            return await original(run_id)
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            return False
+
+    return call
+
+
 def is_noted(error):
     return getattr(error, "pierhead_outage", False)
 
