@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, type TestContext, test } from "node:test";
+import pg from "pg";
 import { eventually } from "../support/eventually.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import type { Loose } from "./checks.ts";
@@ -63,6 +64,45 @@ test("a killed replica loses no run: another one goes on within 15 seconds, and 
     const seen = new Set(events.filter(({ event }) => event === "custom").map(({ data }) => data.step));
     assert.equal(seen.size, total);
   }
+});
+
+test("a stream has the events of a step whose replica was killed before it could write them", async (context) => {
+  const journal = newJournal();
+  const total = 3;
+  const schema = `test_${randomUUID().replaceAll("-", "")}`;
+  const start = async () => {
+    const replica = await startReplica("postgres", { connectionString, engine: { schema }, journal });
+    context.after(() => replica.process.kill("SIGKILL"));
+    return replica;
+  };
+  const first = await start();
+  const admin = new pg.Client({ connectionString });
+  await admin.connect();
+  context.after(() => admin.end());
+  const [run] = await startRuns([first], 1, { total, ms: 500 });
+  const { thread_id, run_id } = run as Started;
+  await eventually(
+    () => readJournal(journal).length,
+    (steps) => steps > 0,
+    { what: "the first step" },
+  );
+  await admin.query("begin");
+  await admin.query(`lock table ${schema}.events in share row exclusive mode`);
+  await waitForSteps(journal, first.process.pid, 2);
+  first.process.kill("SIGKILL");
+  await first.ended;
+  // The database would run what the replica has sent before its end.
+  await admin.query(
+    "select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event_type = 'Lock' and query like $1",
+    [`%${schema}%`],
+  );
+  await admin.query("rollback");
+  const second = await start();
+  const events = await followStream(() => [second.url], thread_id, run_id);
+  assert.deepEqual(
+    [...new Set(events.filter(({ event }) => event === "custom").map(({ data }) => data.step))],
+    [1, 2, 3],
+  );
 });
 
 test("a replica that ends hands its runs over at once", async (context) => {

@@ -34,6 +34,8 @@ export class Execution {
   #nextSeq: number;
   #buffer: NewEvent[] = [];
   #flushing: Promise<void> | undefined;
+  /** The attempt to write the first events of the buffer. */
+  #writing: Promise<unknown> | undefined;
 
   constructor(database: Database, claim: Claim, validUntil: number) {
     this.#database = database;
@@ -65,24 +67,31 @@ export class Execution {
     if (this.#buffer.length > maxBufferedEvents) await this.#flushing;
   }
 
-  /** Waits until all events are written or the lease is lost. */
+  /** Waits until the events that it has now are written or the lease is lost. */
   async flushed(): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
+    const end = this.#nextSeq;
+    while (this.#flushing !== undefined && (this.#buffer[0]?.seq ?? end) < end) await this.#writing;
   }
 
   async #flush(): Promise<void> {
     // Events of the same turn of the event loop go out in one statement.
-    await new Promise(setImmediate);
+    this.#writing = new Promise(setImmediate);
+    await this.#writing;
     while (this.#buffer.length > 0 && this.isHeld) {
-      const batch = this.#buffer.slice(0, maxBufferedEvents);
-      try {
-        if (!(await append(this.#database, this.run.run_id, this.lease, batch))) this.stop("lost");
-        this.#buffer.splice(0, batch.length);
-      } catch {
-        await new Promise((resolve) => setTimeout(resolve, 200));
-      }
+      this.#writing = this.#write(this.#buffer.slice(0, maxBufferedEvents));
+      await this.#writing;
     }
     if (!this.isHeld) this.#buffer = [];
+  }
+
+  /** Writes the first events of the buffer, or waits a moment if it cannot. */
+  async #write(batch: NewEvent[]): Promise<void> {
+    try {
+      if (!(await append(this.#database, this.run.run_id, this.lease, batch))) this.stop("lost");
+      this.#buffer.splice(0, batch.length);
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
   }
 }
 
@@ -143,6 +152,13 @@ export class Executions implements EndedRuns {
     if (execution?.isHeld === true) return execution.lease;
     this.lose(runId);
     throw new Error(`this replica has lost run ${runId}`);
+  }
+
+  /** Waits until the events are written that a run has sent before. */
+  async eventsWritten(runId: string): Promise<void> {
+    // The worker reads in this turn what the graph has sent.
+    await new Promise(setImmediate);
+    await this.#byRun.get(runId)?.flushed();
   }
 
   lose(runId: string): void {

@@ -18,6 +18,8 @@ import { searchable } from "./json.ts";
 export interface Leases {
   /** Returns the lease under which this replica executes a run. @throws when the replica has lost the run. */
   leaseOf(runId: string): string;
+  /** Waits until the events are written that a run has sent before. */
+  eventsWritten(runId: string): Promise<void>;
   /** Stops the execution of a run that another replica has taken. */
   lose(runId: string): void;
 }
@@ -127,9 +129,13 @@ class LeasedSaver extends PostgresSaver {
     return repeated(() => super.getTuple(config), this.#check(config));
   }
 
-  /** Runs a statement under the lease, whose values come first. Updates of the state by a request belong to no run. */
-  #write(config: RunnableConfig, text: string, values: unknown[]): Promise<{ n: string }[]> {
+  /**
+   * Runs a statement under the lease, whose values come first. Updates of the state by a request belong to no run. Events go before: a
+   * step that is kept is not run again, so events that are lost with the process would be missing for good.
+   */
+  async #write(config: RunnableConfig, text: string, values: unknown[]): Promise<{ n: string }[]> {
     const runId = runIdOf(config);
+    if (runId !== undefined) await this.#leases.eventsWritten(runId);
     return repeated(() => {
       const leased = runId === undefined ? [null, null] : [runId, this.#leases.leaseOf(runId)];
       return this.#database.query<{ n: string }>(text, [...leased, ...values]);
