@@ -70,3 +70,10 @@ test("starts the bot of a Pipecat project at the given address", async () => {
   const { server } = await detect({ "requirements.txt": "pipecat-ai[webrtc,runner]", "bot.py": bot });
   assert.deepEqual([server?.name, server?.start], ["Pipecat", "python bot.py --host $HOST --port $PORT"]);
 });
+
+test("takes neither Next.js nor a script of the root of a workspace for its server, without the files of one", async () => {
+  const root = { workspaces: ["apps/*"], devDependencies: { next: "1" }, scripts: { dev: "tsx scripts/dev.mts" } };
+  const files = { "package.json": JSON.stringify(root), "scripts/dev.mts": "", "apps/web/app/page.tsx": "" };
+  assert.equal((await detect(files)).server, null);
+  assert.equal((await detect({ ...files, "src/app/page.tsx": "" })).server?.name, "Next.js");
+});

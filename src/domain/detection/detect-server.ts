@@ -76,7 +76,7 @@ const startsAnyway = /\$\{?PORT\b|^(?:\w+=\S+ )*(?:node|tsx|ts-node|bun)\b/;
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
   for (const preset of nodePresets) {
-    if (!hasFiles(preset, files) || (preset.isForPages && node.opensPort)) continue;
+    if (!hasFiles(preset, node, files) || (preset.isForPages && node.opensPort)) continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
     const own = startOf(preset, node);
@@ -142,8 +142,10 @@ const nodePresets = presets.filter((preset): preset is NodePreset => preset.lang
 const builtStart = ({ id }: NodePreset, files: ReadonlySet<string>) =>
   id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : null;
 
-const hasFiles = ({ files: form }: NodePreset, files: ReadonlySet<string>) =>
-  form === undefined || [...files].some((file) => form.test(file));
+const hasFiles = ({ files: form, filesInWorkspace }: NodePreset, node: NodeFacts, files: ReadonlySet<string>) =>
+  [form, node.isWorkspaceRoot ? filesInWorkspace : undefined].every(
+    (one) => one === undefined || [...files].some((file) => one.test(file)),
+  );
 
 function speaksStdio({ id }: NodePreset, { mcp, scripts }: NodeFacts, { start }: NodeStart) {
   if (id !== "mcp-typescript") return false;

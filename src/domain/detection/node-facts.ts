@@ -52,7 +52,8 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const sources = { ...read, texts: read.texts.map(({ file, text }) => ({ file, text: withoutComments(text) })) };
   const texts = sources.texts.map(({ text }) => text);
   const worker = await readWorkerConfig(reader, files);
-  const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
+  const workerMain = worker?.main ?? null;
+  const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain, isWorkspaceRoot });
   const textOf = (name: string | null) =>
     sources.texts.find(({ file }) => withoutExtension(file) === withoutExtension(name ?? ""))?.text ?? "";
   const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
@@ -116,10 +117,11 @@ interface Search {
   files: ReadonlySet<string>;
   sources: readonly SourceText[];
   workerMain: string | null;
+  isWorkspaceRoot: boolean;
 }
 
 /** Returns `main` or the only `bin` of package.json if it exists or a build makes it, else the file that starts the server. */
-function serverFile({ manifest, scripts, files, sources, workerMain }: Search): string | null {
+function serverFile({ manifest, scripts, files, sources, workerMain, isWorkspaceRoot }: Search): string | null {
   const isMade = (file: string) =>
     "build" in scripts && (/^(dist|build|lib|out)\//.test(file) || (file.startsWith("bin/") && !files.has(file)));
   const texts = new Map(sources.map(({ file, text }) => [file, text]));
@@ -141,7 +143,8 @@ function serverFile({ manifest, scripts, files, sources, workerMain }: Search): 
     return made;
   // A package that the registry of the MCP lists: its program is the server, and its main is what others import.
   const registered = manifest["mcpName"] !== undefined && made !== null && files.has(made) ? [made] : [];
-  const developed = devScripts.flatMap((name) => fileOf(scripts[name] ?? "", files));
+  // In the root of a workspace such a script starts the members, or builds them again when a file changes.
+  const developed = isWorkspaceRoot ? [] : devScripts.flatMap((name) => fileOf(scripts[name] ?? "", files));
   const apps = [workerMain ?? "", ...named].filter((file) => exportsDefault.test(texts.get(file) ?? ""));
   return [...servers, ...registered, ...developed, ...apps, ...named][0] ?? null;
 }

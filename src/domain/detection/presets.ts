@@ -18,6 +18,8 @@ export interface NodePreset extends CommonPreset {
   language: "node";
   /** One of its files has such a name, because the package may also be a tool beside the server; absent: any. */
   files?: RegExp;
+  /** The same in the root of a workspace, where the package is often for the members. */
+  filesInWorkspace?: RegExp;
   /** Scripts of package.json that start the server, in order. A `*` at the end stands for any rest. */
   scripts: readonly string[];
   /** Start command; null: the script, or else the server file. */
@@ -226,7 +228,11 @@ const astroSite = /^(?:astro\.config\.[cm]?[jt]s$|src\/pages\/)/;
 
 /** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
 export const presets: readonly Preset[] = [
-  node("next", "Next.js", ["next"], { start: "next start -H $HOST -p $PORT", build: "next build" }),
+  node("next", "Next.js", ["next"], {
+    filesInWorkspace: /^(?:src\/)?(?:app|pages)\//,
+    start: "next start -H $HOST -p $PORT",
+    build: "next build",
+  }),
   node("nuxt", "Nuxt", ["nuxt"], { start: "node .output/server/index.mjs", build: "nuxt build" }),
   node("sveltekit", "SvelteKit", ["@sveltejs/adapter-node"], { start: "node build", build: "vite build" }),
   // Without an adapter for Node, only its own preview runs the built server.
