@@ -77,3 +77,12 @@ test("takes neither Next.js nor a script of the root of a workspace for its serv
   assert.equal((await detect(files)).server, null);
   assert.equal((await detect({ ...files, "src/app/page.tsx": "" })).server?.name, "Next.js");
 });
+
+test("starts an application that one statement makes from the agents of Agno", async () => {
+  const startOf = async (code: string) =>
+    (await detect({ "requirements.txt": "agno[os]", "main.py": code })).server?.start;
+  const start = "python -m uvicorn main:app --host $HOST --port $PORT";
+  assert.equal(await startOf("app = AgentOS(\n    agents=[Agent(name='a')],\n).get_app()\n"), start);
+  assert.equal(await startOf("agents = AgentOS()\napp = agents.get_app()\n"), start);
+  assert.equal(await startOf("one = AgentOS()\nagents.get_app()\n"), undefined);
+});

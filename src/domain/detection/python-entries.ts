@@ -76,6 +76,11 @@ const asgiFramework = /FastAPI\b|Starlette\b|LlamaIndexServer\b|\buvicorn\b/;
 /** An application of the A2A SDK, which a method turns into one of ASGI in the same statement or in a later one. */
 const a2a = "A2A(?:Starlette|FastAPI)\\w*Application\\(";
 
+/** Methods of servers, agents and frameworks that make an application of ASGI. */
+const applications = "get_app|get_fastapi_app|to_a2a|to_ag_ui|to_web|http_app|streamable_http_app|sse_app";
+
+const restOfStatement = "(?:(?!\\n\\w)[\\s\\S]){0,2000}?";
+
 interface Form {
   kind: PythonEntryKind;
   form: RegExp;
@@ -86,9 +91,10 @@ interface Form {
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
 const forms: Form[] = [
   { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A|LlamaIndexServer|ASGIApp") },
-  { kind: "asgi", form: called("get_app|get_fast_api_app|to_a2a|to_ag_ui|to_web|get_fastapi_app") },
-  { kind: "asgi", form: called("http_app|streamable_http_app|sse_app") },
-  { kind: "asgi", form: assigned(`${a2a}(?:(?!\\n\\w)[\\s\\S]){0,2000}?\\.build\\(`) },
+  { kind: "asgi", form: called(`get_fast_api_app|${applications}`) },
+  // In one statement, as in `app = AgentOS(agents=[one]).get_app()`.
+  { kind: "asgi", form: assigned(`\\w+\\(${restOfStatement}\\)\\s*\\.(?:${applications})\\(`) },
+  { kind: "asgi", form: assigned(`${a2a}${restOfStatement}\\.build\\(`) },
   { kind: "asgi", form: assigned("\\w+\\.build\\("), beside: new RegExp(`^\\w+ *= *${a2a}`, "m") },
   {
     kind: "asgi",
