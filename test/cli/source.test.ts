@@ -376,9 +376,16 @@ test("packs the directories above a JavaScript project that it links or whose se
     "typed/package.json": '{"main": "server.js"}',
     "typed/server.js": "app.listen(1)",
     "typed/tsconfig.json": '{ // shared\n  "extends": ["../tsconfig.base.json", "@tsconfig/node22"] }',
+    "clients/web/package.json": '{"main": "server.js"}',
+    "clients/web/server.js": "app.listen(1)",
+    "clients/web/tsconfig.json": '{"references": [{"path": "./tsconfig.app.json"}]}',
+    "clients/web/tsconfig.app.json": '{"compilerOptions": {"paths": {"core/*": ["../../core/*"]}}}',
+    "core/index.ts": "",
     "alone/package.json": '{"main": "server.js", "dependencies": {"words": "file:./words"}}',
     "alone/server.js": "app.listen(1)",
-    "alone/tsconfig.json": '{"extends": "./tsconfig.build.json"}',
+    "alone/tsconfig.json":
+      '{"extends": "./tsconfig.build.json", "compilerOptions": {"outDir": "../core", "typeRoots": ["../node_modules/@types"]}}',
+    "node_modules/@types/a/index.d.ts": "",
   });
   const rootOf = async (name: string) => {
     const { root, configPath } = await findProject(path.join(place.directory, name), undefined);
@@ -386,5 +393,6 @@ test("packs the directories above a JavaScript project that it links or whose se
   };
   assert.deepEqual(await rootOf("apps/agent"), ["", "apps/agent/package.json"]);
   assert.deepEqual(await rootOf("typed"), ["", "typed/package.json"]);
+  assert.deepEqual(await rootOf("clients/web"), ["", "clients/web/package.json"]);
   assert.deepEqual(await rootOf("alone"), ["alone", "package.json"]);
 });
