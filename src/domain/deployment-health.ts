@@ -1,3 +1,4 @@
+import { shortenText } from "../base/shorten-text.ts";
 import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
 import type { HealthWord, NextAction } from "../contract/deployments/health.ts";
 import type { DeploymentReport } from "../contract/listeners/assignment.ts";
@@ -89,13 +90,17 @@ function healthOfReplicas(
     return health("degraded", cause.reason, cause.message, causeFailure(cause));
   }
   if (ready === 0 && replicasMin === 0) return health("sleeping");
+  const hasNewestFailed = latest !== null && latest.id !== activeRevisionId && failures[latest.status] !== undefined;
+  if (hasNewestFailed) {
+    // A server with exclusive local state stops for the new revision, so the one before starts again after a failure.
+    const before =
+      ready === 0 ? "is starting again" : isShort ? `has ${ready} of ${replicasMin} replicas` : "still serves";
+    const message = `The newest revision failed, and the one before ${before}. ${latest.message ?? ""}`;
+    return health("degraded", "NewRevisionFailed", message, latest.failure);
+  }
   if (isShort) {
     const message = ready === 0 ? "No replica is ready." : `${ready} of ${replicasMin} replicas are ready.`;
     return health("degraded", "ReplicasMissing", message);
-  }
-  if (latest !== null && latest.id !== activeRevisionId && failures[latest.status] !== undefined) {
-    const message = `The newest revision failed, and the one before still serves. ${latest.message ?? ""}`;
-    return health("degraded", "NewRevisionFailed", message, latest.failure);
   }
   return health("live");
 }
@@ -120,16 +125,12 @@ function health(
   message: string | null = null,
   failure: Failure | null = null,
 ): Health {
-  return { word, reason, message: message === null ? null : shortened(message), failure };
-}
-
-/** Cuts between characters. A half of a surrogate pair could not be stored. */
-function shortened(message: string): string {
-  const text = sanitizeText(message).trim();
-  const cut = [...text.slice(0, 2 * messageMax)].slice(0, messageMax).join("");
-  // A part of a line of a log is worth less than none.
-  const lineEnd = cut.lastIndexOf("\n");
-  return cut.length < text.length && lineEnd > 0 ? cut.slice(0, lineEnd) : cut;
+  return {
+    word,
+    reason,
+    message: message === null ? null : shortenText(sanitizeText(message).trim(), messageMax),
+    failure,
+  };
 }
 
 /** What to do about reasons that are no failure of a revision or a replica. */

@@ -98,6 +98,18 @@ const cases: readonly [name: string, facts: Partial<HealthFacts>, word: string, 
     "NewRevisionFailed",
   ],
   [
+    "a revision before a failed one, whose server is starting again",
+    { latest: failed("DEPLOY_FAILED"), report: reportOf(0) },
+    "degraded",
+    "NewRevisionFailed",
+  ],
+  [
+    "a server that exited after a newer revision failed",
+    { latest: failed("DEPLOY_FAILED"), report: reportOf(0, { cause: exited, crash_streak: 1 }) },
+    "degraded",
+    "Exited",
+  ],
+  [
     "a server that exited once and is started again",
     { report: reportOf(0, { cause: exited, crash_streak: 1 }) },
     "degraded",
@@ -191,6 +203,18 @@ for (const [name, facts, word, reason] of cases) {
 
 test("the cases cover every health status", () => {
   assert.deepEqual([...new Set(cases.map(([, , word]) => word))].sort(), [...healthWords].sort());
+});
+
+test("says that the revision before a failed one is starting again, not that it serves", () => {
+  const given = { ...serving, latest: failed("DEPLOY_FAILED") };
+  assert.match(
+    healthOf({ ...given, report: reportOf(0) }).message ?? "",
+    /^The newest revision failed, and the one before is starting again\. npm ended/,
+  );
+  assert.match(
+    healthOf(given).message ?? "",
+    /^The newest revision failed, and the one before still serves\. npm ended/,
+  );
 });
 
 test("keeps the start of a long message, and whole characters", () => {

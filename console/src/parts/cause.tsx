@@ -35,7 +35,7 @@ export function causeOf({ message, failure }: Pick<DeploymentHealth, "message" |
   return { title: title.replace(/\.$/, ""), rest: sentences.join(" "), lines: after.join("\n"), variable };
 }
 
-const starts = /^(It ends soon after each start\.|The newest revision failed, and the one before still serves\.) +/;
+const starts = /^(It ends soon after each start\.|The newest revision failed, and the one before [^.]+\.) +/;
 
 /** Returns the cause in a few words, for a row of a list. */
 export function shortCause({ message, failure }: Pick<DeploymentHealth, "message" | "failure">): string {

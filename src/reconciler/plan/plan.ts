@@ -1,3 +1,4 @@
+import { shortenText } from "../../base/shorten-text.ts";
 import type { Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
@@ -237,7 +238,7 @@ function planStuckRollout(
     const text = `${cause.message} A newer revision takes its turn.`;
     return { kind: "failRollout", revisionId, message: text, failure: failure("no_capacity") };
   }
-  const text = sanitizeText(cause.message.slice(0, progressMax)).trim();
+  const text = shortenText(sanitizeText(cause.message).trim(), progressMax);
   return text === "" || text === message ? null : { kind: "describeRollout", revisionId, message: text };
 }
 

@@ -1,7 +1,7 @@
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import { crashLoopStreak, messageMax } from "../../domain/deployment-health.ts";
 import type { Db } from "../engine/database.ts";
-import { sql } from "../engine/sql.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
@@ -10,6 +10,11 @@ const healthFactsOf = (report: string) =>
   sql.raw(`jsonb_build_array(${report} -> 'asleep', ${report} #> '{cause,reason}',
         least(coalesce((${report} ->> 'crash_streak')::integer, 0), ${crashLoopStreak}),
         (select count(*) from jsonb_array_elements(${report} -> 'replicas') x where x ->> 'phase' = 'ready'))`);
+
+/** Cuts a text after a whole word, as `shortenText` does. */
+const shortened = (text: Sql) => sql`
+  case when length(${text}) > ${messageMax} then regexp_replace(left(${text}, ${messageMax - 1}), '\\s+\\S*$', '') || '…'
+       else ${text} end`;
 
 /**
  * Stores full snapshots from one listener session in one statement. It drops snapshots of an older session or with an older
@@ -57,7 +62,7 @@ export async function storeReports(
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select d.tenant_id, d.id, (s.exit ->> 'revision_id')::uuid, 'replica.exited',
              jsonb_build_object('replica_id', s.exit -> 'replica_id', 'reason', s.exit #> '{cause,reason}',
-               'message', left(s.exit #>> '{cause,message}', ${messageMax}), 'exit_code', s.exit #> '{cause,exit_code}',
+               'message', ${shortened(sql`s.exit #>> '{cause,message}'`)}, 'exit_code', s.exit #> '{cause,exit_code}',
                'signal', s.exit #> '{cause,signal}', 'exited_at', s.exit -> 'at', 'restarts', s.exit -> 'restarts',
                'exits_in_a_row', s.streak)
         from (select deployment_id, report -> 'last_exit' as exit,

@@ -1,3 +1,4 @@
+import { shortenText } from "../../base/shorten-text.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
@@ -26,7 +27,7 @@ export async function describeRetries(db: Db, deploymentId: string, error: strin
      where r.deployment_id = ${deploymentId} and ${isUnsettled("r")} and r.status <> 'QUEUED'`);
   let isChanged = false;
   for (const { id, message, outcomes } of rows) {
-    const text = `${prefix}${sinceOf(message, outcomes ?? [])}: ${sanitizeText(error).slice(0, errorMax)}`;
+    const text = `${prefix}${sinceOf(message, outcomes ?? [])}: ${shortenText(sanitizeText(error), errorMax)}`;
     if (text === message) continue;
     isChanged = true;
     await db.query(sql`
