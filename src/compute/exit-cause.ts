@@ -1,4 +1,5 @@
 import type { ReplicaExit } from "./compute.ts";
+import { findMissingExport } from "./missing-export.ts";
 import { ownFrames } from "./own-frames.ts";
 import { findMissingVariables, findStartCause, plainLines, rootException } from "./start-cause.ts";
 
@@ -48,6 +49,10 @@ export function explainExit(
   if (startFailure !== undefined) return { ...facts, ...startFailure };
   const missing = ending.wasReady ? null : findMissingVariables(ending.lastLines, ending.unsetVariables ?? []);
   const cause = { reason: "Exited", message: exited(ending) };
+  // The sentence says all of it, so the lines only show the import.
+  const lacking = ending.wasReady || missing !== null ? null : findMissingExport(plainLines(ending.lastLines));
+  if (lacking !== null && cause.message.includes(lacking.sentence))
+    return { ...facts, ...cause, lastLines: lacking.proof };
   if (missing === null) return { ...facts, ...cause };
   return { ...facts, ...cause, lastLines: proofLines(facts.lastLines, missing.line), variables: missing.names };
 }

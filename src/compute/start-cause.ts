@@ -1,4 +1,6 @@
+import { shortenText } from "../base/shorten-text.ts";
 import { inArtifact } from "./artifact-paths.ts";
+import { findMissingExport } from "./missing-export.ts";
 
 /** Limits of what is searched, because an agent writes its log and the listener serves others meanwhile. */
 const searchedLinesMax = 1_000;
@@ -14,6 +16,7 @@ export function findStartCause(lines: readonly string[], unset: readonly string[
   const cause =
     (missing === null ? null : missing.sentence) ??
     missingModule(plain) ??
+    findMissingExport(plain)?.sentence ??
     portInUse(plain) ??
     missingTables(plain) ??
     unreachable(plain) ??
@@ -247,7 +250,7 @@ const missingTableForms =
 function missingTables(lines: readonly string[]): string | null {
   const said = lines.find((line) => missingTableForms.test(line));
   if (said === undefined) return null;
-  return `The database lacks tables that the server needs (${withoutCredentials(said).slice(0, 200)}). Migrate the database before each start: add a Procfile with the web command and a line such as "release: alembic upgrade head".`;
+  return `The database lacks tables that the server needs (${shortenText(withoutCredentials(said), 200)}). Migrate the database before each start: add a Procfile with the web command and a line such as "release: alembic upgrade head".`;
 }
 
 const unreachableForms =
@@ -302,7 +305,7 @@ export function rootException(lines: readonly string[]): string | null {
     return [said.endsWith(":") && at + 1 < lines.length ? `${said} ${lines[at + 1]}` : said];
   });
   const last = found.at(-1);
-  return last === undefined ? null : withoutCredentials(inProject(last)).slice(0, 300);
+  return last === undefined ? null : shortenText(withoutCredentials(inProject(last)), 300);
 }
 
 /** Shortens the paths of files in an artifact and of installed packages. */
