@@ -5,6 +5,7 @@ import type { FailureKind, TrafficCounter } from "./counts.ts";
 import { ownHeaders } from "./headers.ts";
 import { answerRefusal, type Refusal } from "./refusal.ts";
 import type { Replica } from "./replica.ts";
+import type { FailedRequest } from "./route.ts";
 import type { UpgradeSocket } from "./upgrade-socket.ts";
 
 /**
@@ -38,6 +39,7 @@ export class Exchange {
   onEnd: () => void = () => {};
   readonly #counter: TrafficCounter;
   #replica: Replica | null = null;
+  #lastReplicaId: string | null = null;
   #upstream: ClientRequest | null = null;
   #deadline: NodeJS.Timeout | null = null;
   #failure: FailureKind | null = null;
@@ -82,6 +84,7 @@ export class Exchange {
   attempt(replica: Replica, upstream: ClientRequest): void {
     this.attempts += 1;
     this.#replica = replica;
+    this.#lastReplicaId = replica.id;
     this.#upstream = upstream;
     replica.begin(this);
     this.#counter.inFlight += 1;
@@ -128,6 +131,26 @@ export class Exchange {
     this.#isTunnel = true;
     clearTimeout(this.#deadline ?? undefined);
     this.#counter.countAnswer(101);
+  }
+
+  /** How an ended exchange failed for its client; null: it did not, or the client left first. */
+  failureFor(deploymentId: string): FailedRequest | null {
+    const { revisionId, requestId, request, response } = this;
+    const status = response.statusCode;
+    const isCut = this.#failure === "cut";
+    if (this.#isTunnel || revisionId === null || this.#failure === "aborted" || !response.headersSent) return null;
+    if (!isCut && status < 500) return null;
+    return {
+      deploymentId,
+      revisionId,
+      requestId,
+      replicaId: this.#lastReplicaId,
+      method: request.method ?? "GET",
+      path: this.address.path,
+      status,
+      end: isCut ? "cut" : this.#failure === null ? "answered" : "refused",
+      durationMs: performance.now() - this.arrivedAtMs,
+    };
   }
 
   #recordTime(): void {

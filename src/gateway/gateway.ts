@@ -17,7 +17,7 @@ import { ownHeaders, requestIdOf } from "./headers.ts";
 import { readsAsInternal } from "./internal-path.ts";
 import { answerRefusal, refusals } from "./refusal.ts";
 import { Replica } from "./replica.ts";
-import type { Admission, Route, Traffic } from "./route.ts";
+import type { Admission, FailedRequest, Route, Traffic } from "./route.ts";
 import { tunnel } from "./tunnel.ts";
 import { UpgradeSocket } from "./upgrade-socket.ts";
 
@@ -143,6 +143,7 @@ class HttpGateway implements Gateway {
    */
   readonly #backgroundCounter = new TrafficCounter();
   #wake: (deploymentId: string) => void = () => {};
+  #reportFailed: (failed: FailedRequest) => void = () => {};
   #unknown = 0;
   #isClosing = false;
   #onIdle: () => void = () => {};
@@ -198,6 +199,10 @@ class HttpGateway implements Gateway {
 
   onWake(wake: (deploymentId: string) => void): void {
     this.#wake = wake;
+  }
+
+  onFailedRequest(report: (failed: FailedRequest) => void): void {
+    this.#reportFailed = report;
   }
 
   matches(request: IncomingMessage): boolean {
@@ -338,6 +343,10 @@ class HttpGateway implements Gateway {
     const call = this.#calls.take({ workspaceId: deployment.route.workspaceId ?? deployment.route.deploymentId });
     exchange.onEnd = () => {
       if ("release" in call) call.release();
+      // Background calls of the console are not counted either.
+      const isCounted = exchange.counter !== this.#backgroundCounter;
+      const failed = isCounted ? exchange.failureFor(deployment.route.deploymentId) : null;
+      if (failed !== null) this.#reportFailed(failed);
       this.#forget(exchange);
     };
     const refusal = this.#isClosing ? refusals.stopping() : this.#malformedRefusal(exchange);

@@ -52,4 +52,22 @@ export interface Traffic {
   counts(): TrafficCounts[];
   /** Sets the function to call with the deployment id when a request waits for an `asleep` route. */
   onWake(wake: (deploymentId: string) => void): void;
+  /** Sets the function to call with each request that failed. Absent: the traffic does not pass through this process. */
+  onFailedRequest?(report: (failed: FailedRequest) => void): void;
+}
+
+/** A request whose answer had a status of 500 or above, or broke off. */
+export interface FailedRequest {
+  deploymentId: string;
+  revisionId: string;
+  /** The last one that the request was sent to. Null: none. */
+  replicaId: string | null;
+  requestId: string;
+  method: string;
+  /** With the query. */
+  path: string;
+  status: number;
+  /** answered: the agent server sent the status. refused: the gateway did. cut: the agent server broke off within the answer. */
+  end: "answered" | "refused" | "cut";
+  durationMs: number;
 }

@@ -83,6 +83,6 @@ export interface FleetFactory {
   /** Null when the compute cannot ask replicas for their runs. */
   readRunCounts: ReplicaRuns["readRunCounts"] | null;
   /** The gateway's counters. */
-  traffic: Pick<Traffic, "counts">;
+  traffic: Pick<Traffic, "counts" | "onFailedRequest">;
   create(context: FleetContext): Fleet;
 }

@@ -126,6 +126,7 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
   const running = () => fleet.running();
   const measured = { readUsage, readRunCounts, traffic, running };
   const metrics = new MetricsShipper({ ...common, ...measured, clock: wallClock, intervalMs });
+  if (logShipper !== null) traffic?.onFailedRequest?.((failed) => logShipper.addFailedRequest(failed));
   const builds = options.builds && new ClusterBuilds({ ...common, ...options.builds });
   const tunnels = options.tunnels && new TunnelServer({ clock, logger, ...options.tunnels });
   const senders = [reporter, logShipper, metrics, builds, tunnels];

@@ -4,7 +4,10 @@ import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/list
 import type { ReplicaLogs } from "../../compute/compute.ts";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
+import type { FailedRequest } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
+import { type ContinuedLevels, continueLevels } from "./continued-levels.ts";
+import { FailedRequestLines } from "./failed-requests.ts";
 import { type LineBudget, newLineBudget, withinBudget } from "./log-budget.ts";
 import type { LogCursors } from "./log-cursors.ts";
 
@@ -18,6 +21,7 @@ export interface LogSubject {
 interface Source extends LogSubject {
   cursor: string | null;
   budget: LineBudget;
+  levels: ContinuedLevels;
   /** Lines that were read and not yet accepted by the control plane. */
   unsent: number;
   reading: Promise<boolean>;
@@ -66,6 +70,7 @@ export class LogShipper {
   /** Replicas whose last read returned lines, and the others, each in the order of their turn. */
   readonly #active = new Set<Source>();
   readonly #quiet = new Set<Source>();
+  readonly #failedRequests = new FailedRequestLines();
   #unsentBytes = 0;
   #unsent: { line: ReplicaLogLine; source: Source }[] = [];
   #session: ListenerSession | null = null;
@@ -110,9 +115,25 @@ export class LogShipper {
     const cursor = this.#cursors.get(replicaId);
     const budget = newLineBudget(this.#clock.now());
     const reading = Promise.resolve(false);
-    const source: Source = { replicaId, deploymentId, revisionId, cursor, budget, unsent: 0, reading };
+    const source: Source = { replicaId, deploymentId, revisionId, cursor, budget, levels: {}, unsent: 0, reading };
     this.#sources.set(replicaId, source);
     this.#active.add(source);
+  }
+
+  /** Adds a line about a request that failed, unless too much is unsent or the deployment has had too many of them. */
+  addFailedRequest(failed: FailedRequest): void {
+    const now = this.#clock.now();
+    const said = this.#isFull(1) ? null : this.#failedRequests.lineOf(failed, now);
+    if (said === null) return;
+    const { subject, key, message } = said;
+    const line = { key, timestamp: new Date(now), stream: "stderr", level: "ERROR", message } as const;
+    // It was not read from a replica, so there is no position to store when it has been sent.
+    const source: Source = {
+      ...subject,
+      ...{ cursor: null, budget: newLineBudget(now), levels: {}, unsent: 1, reading: Promise.resolve(false) },
+    };
+    this.#unsent.push({ line: wireLine(subject, line), source });
+    this.#unsentBytes += sizeOf(line);
   }
 
   /** Reads the remaining logs of a replica before its removal. */
@@ -185,7 +206,7 @@ export class LogShipper {
     try {
       const chunk = await this.#logs.readLogs(source.replicaId, source.cursor, readBytesMax);
       source.cursor = chunk.cursor;
-      const lines = withinBudget(source.budget, chunk.lines, this.#clock.now());
+      const lines = withinBudget(source.budget, continueLevels(source.levels, chunk.lines), this.#clock.now());
       for (const line of lines) {
         this.#unsent.push({ line: wireLine(source, line), source });
         this.#unsentBytes += sizeOf(line);
