@@ -10,7 +10,7 @@ export function cliReference(): string {
     ["Option", "Meaning"],
     globalOptions.map(([flags, meaning]) => [code(flags), meaning]),
   );
-  return [introduction, "## Options of every command", globals, ...exits, ...types, ...sections]
+  return [introduction, ...overview(), "## Options of every command", globals, ...exits, ...types, ...sections]
     .join("\n\n")
     .concat("\n");
 }
@@ -34,6 +34,26 @@ The key is that of \`--api-key-file\`, then \`PIERHEAD_API_KEY\`, then the one t
 to the server that it was stored for. \`PIERHEAD_API_KEY\` is only sent to \`PIERHEAD_URL\` if that is set, and never with \`--context\`. If
 only \`PIERHEAD_API_KEY\` is set, the current context is not used. Contexts are in \`~/.config/pierhead/contexts.json\` (mode 0600);
 \`XDG_CONFIG_HOME\` or \`PIERHEAD_CONFIG_DIR\` moves the file.`;
+
+/** Lists every command below the headings of `pierhead --help`, with a link to its section. */
+function overview(): string[] {
+  const shown = commandTable.filter(({ hidden }) => !hidden);
+  const groups = [...new Set(shown.map(({ group = "" }) => group))];
+  const rowsOf = (spec: CommandSpec, path: readonly string[]): string[][] => {
+    const words = [...path, spec.name];
+    const inner = (spec.commands ?? []).flatMap((one) => rowsOf(one, words));
+    if (spec.load === undefined) return inner;
+    return [[`[\`${words.join(" ")}\`](#${words.join("-")})`, `${spec.summary}.`], ...inner];
+  };
+  const tables = groups.flatMap((group) => [
+    `**${group.replace(/:$/, "")}**`,
+    table(
+      ["Command", "What it does"],
+      shown.filter((spec) => (spec.group ?? "") === group).flatMap((spec) => rowsOf(spec, [])),
+    ),
+  ]);
+  return ["## All commands", ...tables];
+}
 
 const exits = [
   "## Exit codes",

@@ -47,7 +47,7 @@ export async function deleteDeployments(session: Session, names: string[], optio
     throw new CliFailure(`${shown} ${going}. The deletion goes on in the server.`, {
       exitCode: signal.aborted ? exitCodes.cancelled : exitCodes.pending,
       isNotice: true,
-      hints: deployments.slice(0, 1).map(({ id }) => `Show its progress: pierhead why ${id}`),
+      hints: progressHints(deployments),
     });
   }
   answer(true);
@@ -60,6 +60,16 @@ function dryRun(session: Session, deployments: Deployment[]): void {
   answerDryRun(session, changes, [
     "Deletes replicas, revisions, logs, variables and the databases of these deployments.",
   ]);
+}
+
+/** More hints than this would hide the message. */
+const hintsMax = 5;
+
+function progressHints(deployments: Deployment[]): string[] {
+  const [only, another] = deployments;
+  if (only !== undefined && another === undefined) return [`Show its progress: pierhead why ${only.id}`];
+  if (deployments.length > hintsMax) return ["Show their progress: pierhead list --health deleting"];
+  return deployments.map(({ name, id }) => `Show the progress of ${name}: pierhead why ${id}`);
 }
 
 /** Returns the failure for Ctrl-C during the request, when the client cannot know whether the server received it. */

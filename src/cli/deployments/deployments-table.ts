@@ -232,6 +232,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
     options: [["--internals", "also show the records that the server decides from"]],
     examples: ["pierhead why support"],
     json: "DeploymentDebug",
+    jsonNote: "with the key `recent`: requests and failures of the last 15 minutes, or null",
     load: async () => (await import("./why.ts")).why,
   },
   {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isSettled } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
 import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -108,7 +109,7 @@ async function change(
   body: ChangeVariables,
   options: FollowOptions,
 ): Promise<void> {
-  if (options.dryRun) return dryRun(session, deployment, body);
+  if (options.dryRun) return await dryRun(session, deployment, body);
   const client = await session.client();
   const changed = await client.changeVariables({ deployment_id: deployment.id, body }, { signal: session.signal });
   if (changed.latest_revision_id === deployment.latest_revision_id && changed.latest_revision_id !== null) {
@@ -121,33 +122,56 @@ async function change(
 }
 
 /** Names a newest revision that failed and whose code the change does not run, because the user may expect that it does. */
-async function noteLeftOut(
-  session: Session,
-  before: Deployment,
-  { latest_revision_id: made }: Deployment,
-): Promise<void> {
-  const { id: deployment_id, name, latest_revision_id: latest, active_revision_id: active } = before;
-  if (made === null || latest === null || active === null || latest === active) return;
-  const client = await session.client();
-  const read = (revision_id: string) => client.getRevision({ deployment_id, revision_id }, { signal: session.signal });
-  const [failed, next] = await Promise.all([read(latest), read(made)]);
-  if (!isSettled(failed.status)) return;
+async function noteLeftOut(session: Session, before: Deployment, { latest_revision_id: made }: Deployment) {
+  const failed = await findFailed(session, before);
+  if (failed === undefined || made === null) return;
+  const next = await readRevision(session, before, made);
   if (isDeepStrictEqual(failed.source_revision_config, next.source_revision_config)) return;
-  const short = shortId(latest);
-  session.terminal.say(
-    `Revision ${short} did not deploy, so its code stays out. To run it with these variables: pierhead redeploy ${name} ${short}`,
-  );
+  session.terminal.say(leftOut(before, failed));
 }
 
-function dryRun(session: Session, deployment: Deployment, { set, remove }: ChangeVariables): void {
+const leftOut = ({ name }: Deployment, { id }: Revision) =>
+  `Revision ${shortId(id)} did not deploy, so its code stays out. To run it with these variables: pierhead redeploy ${name} ${shortId(id)}`;
+
+/** Returns the newest revision if it ended without serving while another one serves. */
+async function findFailed(session: Session, deployment: Deployment): Promise<Revision | undefined> {
+  const { latest_revision_id: latest, active_revision_id: active } = deployment;
+  if (latest === null || active === null || latest === active) return undefined;
+  const revision = await readRevision(session, deployment, latest);
+  return isSettled(revision.status) ? revision : undefined;
+}
+
+async function readRevision(session: Session, { id }: Deployment, revision_id: string): Promise<Revision> {
+  const client = await session.client();
+  return client.getRevision({ deployment_id: id, revision_id }, { signal: session.signal });
+}
+
+async function dryRun(session: Session, deployment: Deployment, { set, remove }: ChangeVariables): Promise<void> {
   const variables = { set: changedVariables(deployment, set ?? []), removed: remove ?? [] };
   if (variables.set.length + variables.removed.length === 0) {
     answerDryRun(session, [], []);
     return;
   }
   const change = { name: deployment.name, action: "change" as const, fields: [], variables };
-  const effects = [`The current code runs in a new revision.${whileRollingOut(deployment)}`];
-  answerDryRun(session, [change], deployment.latest_revision_id === null ? [] : effects);
+  answerDryRun(session, [change], await effectsOn(session, deployment));
+}
+
+/** Says which code would run in the new revision: after a failed revision, that of the revision that serves. */
+async function effectsOn(session: Session, deployment: Deployment): Promise<string[]> {
+  const { latest_revision_id: latest, active_revision_id: active } = deployment;
+  if (latest === null) return [];
+  const failed = await findFailed(session, deployment);
+  const serving = failed === undefined || active === null ? null : await readRevision(session, deployment, active);
+  if (
+    failed === undefined ||
+    serving === null ||
+    isDeepStrictEqual(failed.source_revision_config, serving.source_revision_config)
+  )
+    return [`The current code runs in a new revision.${whileRollingOut(deployment)}`];
+  return [
+    `The code of revision ${shortId(serving.id)} runs in a new revision.${whileRollingOut(deployment)}`,
+    leftOut(deployment, failed),
+  ];
 }
 
 /** Follows the revision that a change creates. The old revision serves until the new one is healthy. */

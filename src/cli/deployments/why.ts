@@ -6,6 +6,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { age, columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { healthLines, healthText } from "./health.ts";
+import { describeRecent, type RecentFailures, readRecent, recentMinutes } from "./recent-failures.ts";
 
 /**
  * Shows how a deployment is, what the server does next and why, and while something is in progress what it did last. With
@@ -14,11 +15,22 @@ import { healthLines, healthText } from "./health.ts";
 export async function why(session: Session, [name = ""]: string[], options: { internals?: boolean }): Promise<void> {
   const client = await session.client();
   const deployment = await findDeployment(session, name);
-  const debug = await client.debugDeployment({ deployment_id: deployment.id }, { signal: session.signal });
-  session.answer(maskSecrets(debug), () => render(session, deployment, debug, options.internals === true));
+  const [debug, recent] = await Promise.all([
+    client.debugDeployment({ deployment_id: deployment.id }, { signal: session.signal }),
+    readRecent(client, deployment, session.signal),
+  ]);
+  session.answer({ ...maskSecrets(debug), recent }, () =>
+    render(session, { deployment, debug, recent }, options.internals === true),
+  );
 }
 
-function render(session: Session, deployment: Deployment, debug: DeploymentDebug, showsInternals: boolean): string {
+interface Explained {
+  deployment: Deployment;
+  debug: DeploymentDebug;
+  recent: RecentFailures | null;
+}
+
+function render(session: Session, { deployment, debug, recent }: Explained, showsInternals: boolean): string {
   const { paintOut } = session.terminal;
   const passes = debug.outcomes.map((pass) => [
     `  ${age(pass.at)} ago`,
@@ -32,7 +44,11 @@ function render(session: Session, deployment: Deployment, debug: DeploymentDebug
     ["Assignment", facts(debug.assignment)],
     ["Lease", facts(debug.lease)],
   ];
+  const failures = recent === null ? [] : describeRecent(deployment.name, recent);
   const sections: [string, string][] = [
+    ...(failures.length === 0
+      ? []
+      : [[`Last ${recentMinutes} minutes`, failures.map((line) => `  ${line}`).join("\n")] as [string, string]]),
     ["Next step of the server", `  ${describeNextStep(deployment, debug)}`],
     ...(showsInternals || isWaiting(deployment)
       ? [["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)] as [string, string]]
@@ -74,8 +90,13 @@ function describeNextStep({ health }: Deployment, { next_step: { kind, because }
   if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
   if (health?.status === "crash_looping")
     return "Start it again after each exit, at growing intervals, until you change something";
-  return health?.status === "failed" ? "None until you change something" : `None: ${reason}`;
+  if (health?.status === "failed" || isUpToUser.has(health?.reason ?? "")) return "None until you change something";
+  if (health?.status === "degraded") return "None: the listener starts replicas again until enough are ready";
+  return `None: ${reason}`;
 }
+
+/** Reasons of a degraded deployment that do not pass without a change. */
+const isUpToUser = new Set(["NewRevisionFailed", "Drifted"]);
 
 /** Whether the server has something to do, so that its latest passes say why it is not done. */
 const isWaiting = ({ health }: Deployment) =>
