@@ -26,6 +26,10 @@ await pierhead.client.createWebhook({
   body: { url: "https://chat.invalid/hooks/x", format: "slack", types: ["alert.firing", "alert.resolved"] },
 });
 await pierhead.client.createMember({ body: { email: "ada@example.org", role: "reader" } });
+await pierhead.client.createMember({
+  body: { email: "payments@example.org", name: "Payments team", role: "deployer" },
+});
+await pierhead.client.createApiKey({ body: { name: "dashboard of the payments team", role: "deployer" } });
 const labels = { region: "eu", gpu: "l4" };
 await pierhead.client.createListener({
   body: { compute_type: "k8s", compute_id: "cluster", compute_config: {}, labels },
@@ -94,13 +98,41 @@ interface Seen {
   narrowDark: Record<string, string[]>;
   /** Width of the pages that are wider than the window, by page and width of the window. */
   wide: Record<string, number>;
+  /** Words of tables that stand in two lines, by page and width of the window. */
+  brokenWords: Record<string, string[]>;
   /** Red component, 0 to 255, of the page's background colour. */
   red: { light: number; dark: number };
 }
 
+/** Returns the words of tables that a line break cuts. Names may break after their punctuation, and longer words anywhere. */
+function wordsInTwoLines(): string[] {
+  const found: string[] = [];
+  for (const cell of document.querySelectorAll("table.list :is(td, th)")) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {
+      for (const word of (text.nodeValue ?? "").matchAll(/[\p{L}\p{N}]{2,20}/gu)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+        if (lines.size > 1) found.push(word[0]);
+      }
+    }
+  }
+  return found;
+}
+
 /** Inspects every page in light mode, in dark mode and on a narrow screen. Each is loaded once. */
 async function inspectPages(): Promise<Seen> {
-  const seen: Seen = { light: {}, dark: {}, narrow: {}, narrowDark: {}, wide: {}, red: { light: 0, dark: 255 } };
+  const seen: Seen = {
+    light: {},
+    dark: {},
+    narrow: {},
+    narrowDark: {},
+    wide: {},
+    brokenWords: {},
+    red: { light: 0, dark: 255 },
+  };
   const page = await open();
   for (const [path, isThere] of Object.entries(pages)) {
     await page.goto(pierhead.url + path);
@@ -113,10 +145,12 @@ async function inspectPages(): Promise<Seen> {
       seen.red[colorScheme] = Number(/\d+/.exec(colour)?.[0]);
     }
     await page.emulateMedia({ colorScheme: "light" });
-    for (const width of [1_440, 1_200, 360]) {
+    for (const width of [1_440, 1_200, 1_100, 1_000, 768, 360]) {
       await page.setViewportSize({ width, height: 800 });
       const needed = await page.evaluate(() => document.documentElement.scrollWidth);
       if (needed > width) seen.wide[`${path} at ${width}`] = needed;
+      const words = await page.evaluate(wordsInTwoLines);
+      if (words.length > 0) seen.brokenWords[`${path} at ${width}`] = words;
     }
     const found = await findings(page);
     if (found.length > 0) seen.narrow[path] = found;
@@ -146,6 +180,10 @@ test("every page fits windows of 360 to 1,440 px without horizontal scrolling, a
   assert.deepEqual(seen.wide, {});
   assert.deepEqual(seen.narrow, {});
   assert.deepEqual(seen.narrowDark, {}, "dark, 390 px");
+});
+
+test("no table cuts a word in windows of 360 to 1,440 px", () => {
+  assert.deepEqual(seen.brokenWords, {});
 });
 
 test("axe-core has no finding in dialogs, in the palette and on the sign-in page", async () => {
