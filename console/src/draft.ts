@@ -1,4 +1,10 @@
-import type { CreateDeployment, DeploymentType, Secret } from "../../src/contract/deployments/deployment.ts";
+import type {
+  CreateDeployment,
+  DeploymentType,
+  Secret,
+  SecretReference,
+  SourceConfig,
+} from "../../src/contract/deployments/deployment.ts";
 import { checkConfigPath } from "../../src/domain/config-path.ts";
 import { checkRepoUrl } from "../../src/domain/git-url.ts";
 import { checkImageUri } from "../../src/domain/image-reference.ts";
@@ -37,7 +43,13 @@ export interface Draft {
   asked: string[];
   /** Names whose values a reload dropped. */
   emptied: string[];
+  /** Settings of the deployment that it copies, for which the form has no fields. null: it copies none. */
+  copied: Copied | null;
 }
+
+type Copied = Pick<SourceConfig, "install_command" | "build_command" | "resource_spec"> & {
+  secret_references: SecretReference[] | null;
+};
 
 export const emptyDraft: Draft = {
   source: "internal_template",
@@ -59,6 +71,7 @@ export const emptyDraft: Draft = {
   groupIds: [],
   asked: [],
   emptied: [],
+  copied: null,
 };
 
 export type Problems = Partial<Record<keyof Draft, string>>;
@@ -105,6 +118,13 @@ const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 
 /** Returns the request body that creates the deployment. */
 export function bodyOf(draft: Draft): CreateDeployment {
+  const body = typedBodyOf(draft);
+  if (draft.copied === null) return body;
+  const { secret_references, ...settings } = draft.copied;
+  return { ...body, source_config: { ...settings, ...body.source_config }, secret_references };
+}
+
+function typedBodyOf(draft: Draft): CreateDeployment {
   const { source, name } = draft;
   const secrets = sentVariables(draft);
   const { groupIds } = draft;

@@ -89,6 +89,8 @@ const create = createRoute({
     ...(text(raw["made"]) !== undefined && { made: String(raw["made"]) }),
     ...(text(raw["template"]) !== undefined && { template: String(raw["template"]) }),
     ...((raw["from"] === "github" || raw["from"] === "internal_source") && { from: raw["from"] }),
+    ...(text(raw["of"]) !== undefined && { of: String(raw["of"]) }),
+    ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
   }),
   component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });

@@ -22,6 +22,9 @@ export interface NewSearch {
   /** The template, or the kind of source, that the form begins with. */
   template?: string;
   from?: "github" | "internal_source";
+  /** The deployment and the revision of it whose code the new deployment tries. */
+  of?: string;
+  revision?: string;
 }
 
 /** Search part of a deployment page's address: the revision and the log to show. */

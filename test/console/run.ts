@@ -21,6 +21,7 @@ else {
       ? [
           "environment",
           "list",
+          "trial",
           "alerts",
           "log-search",
           "approvals",
@@ -30,6 +31,7 @@ else {
           "chat",
           "agent-auth",
           "integrations",
+          "listeners",
           "everyday",
           "security",
           "pages",

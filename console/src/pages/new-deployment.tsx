@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
@@ -15,47 +15,92 @@ import { DetectionCard, useDetection } from "../parts/detection-card.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { GroupChoice, groupOf, useGroups } from "../parts/group-choice.tsx";
-import { Notice } from "../parts/notices.tsx";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { type Placement, PlacementFields, usePlacement } from "../parts/placement.tsx";
+import { numberText } from "../parts/revision-words.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames, typeText } from "../parts/words.ts";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { trialOf } from "../trial.ts";
 import { uploadSource } from "../upload-source.ts";
 import { RepositoryPicker } from "./integrations.tsx";
 
 /** A new deployment from its source to its address: the form, then the build of what it created. */
 export function NewDeploymentPage() {
-  const { made } = useSearch({ strict: false });
+  const { made, of, revision } = useSearch({ strict: false });
   const { mayChange, workspaceId } = useSession();
   const [sent, setSent] = useState<{ id: string; files: SourceFile[] } | null>(null);
   // Back and Forward change the deployment on this page. The folder of one must not be uploaded to another.
   if (made !== undefined)
     return <DeployWatch key={made} deploymentId={made} files={sent?.id === made ? sent.files : []} />;
   if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
-  return <NewDeploymentForm key={workspaceId} onMade={(id, files) => setSent({ id, files })} />;
+  const onMade = (id: string, files: SourceFile[]) => setSent({ id, files });
+  if (of !== undefined && revision !== undefined)
+    return <TrialForm key={revision} deploymentId={of} revisionId={revision} onMade={onMade} />;
+  return <NewDeploymentForm key={workspaceId} onMade={onMade} />;
 }
 
-/** The draft of this user in this workspace. It survives a reload, without files and values of variables. */
-function useDraft(offered: Draft["source"][]) {
+type OnMade = (id: string, files: SourceFile[]) => void;
+
+/** The form with the code of a revision that another deployment has, and the settings of that deployment. */
+function TrialForm(props: { deploymentId: string; revisionId: string; onMade: OnMade }) {
+  const { deploymentId: deployment_id, revisionId: revision_id, onMade } = props;
+  const { client } = useSession();
+  const found = useQuery({
+    queryKey: ["deployment", deployment_id, "trial", revision_id],
+    queryFn: async ({ signal }) => {
+      const [deployment, revision, used] = await Promise.all([
+        client.getDeployment({ deployment_id }, { signal }),
+        client.getRevision({ deployment_id, revision_id }, { signal }),
+        client.getDeploymentVariableGroups({ deployment_id }, { signal }),
+      ]);
+      return { deployment, revision, groupIds: used.groups.map(({ id }) => id) };
+    },
+    // What the user types belongs to the deployment as it was when the form opened.
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (found.isPending) return <Loading what="the revision" />;
+  if (found.isError) return <Failure error={found.error} retry={() => void found.refetch()} />;
+  const { deployment, revision, groupIds } = found.data;
+  return (
+    <NewDeploymentForm
+      start={trialOf(deployment, revision, groupIds)}
+      about={
+        <>
+          Revision {numberText(revision)} of {deployment.name}, without its traffic: a deployment with its own address,
+          threads and database, and the variables that {deployment.name} has now. Addresses of data in them lead to the
+          same data. Delete it when you are done.
+        </>
+      }
+      onMade={onMade}
+    />
+  );
+}
+
+/**
+ * The draft of this user in this workspace. It survives a reload, without files and values of variables. A draft that starts with
+ * a revision is read again instead.
+ */
+function useDraft(offered: Draft["source"][], start: Draft | undefined) {
   const { session, workspaceId } = useSession();
   const owner = `${session.api_key_id ?? session.member_id ?? ""}.${workspaceId}`;
   const { template, from } = useSearch({ strict: false });
-  const [typed, setDraft] = useState<Draft>(() => startingWith(keptDraft(owner), template, from));
-  const isMade = useRef(false);
+  const [typed, setDraft] = useState<Draft>(() => start ?? startingWith(keptDraft(owner), template, from));
+  const isKept = useRef(start === undefined);
   useEffect(() => {
-    if (!isMade.current) keepDraft(owner, typed);
+    if (isKept.current) keepDraft(owner, typed);
   }, [owner, typed]);
   const draft = { ...typed, source: offered.find((kind) => kind === typed.source) ?? offered[0] ?? typed.source };
   return {
     draft,
     change: (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part })),
     forget: () => {
-      isMade.current = true;
-      forgetDraft(owner);
+      isKept.current = false;
+      if (start === undefined) forgetDraft(owner);
     },
   };
 }
@@ -76,12 +121,12 @@ function startingWith(draft: Draft, template: string | undefined, from: Draft["s
 }
 
 /** Shows what the server would reject and what it would build while the user types. */
-function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[]) => void }) {
+function NewDeploymentForm({ start, about, onMade }: { start?: Draft; about?: ReactNode; onMade: OnMade }) {
   usePageTitle("New deployment");
   const { client } = useSession();
   const navigate = useNavigate();
   const offered = useOfferedSources();
-  const { draft: typed, change, forget } = useDraft(offered);
+  const { draft: typed, change, forget } = useDraft(offered, start);
   const { draft, placement } = usePlacement(typed);
   const attempt = useRef<Attempt | null>(null);
   const problems = problemsOf(draft);
@@ -103,7 +148,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
   const form = { draft, change, problems };
   return (
     <>
-      <PageTitle title="New deployment" about="From a source to an address that answers." />
+      <PageTitle title="New deployment" about={about ?? "From a source to an address that answers."} />
       <form
         className="new-form"
         onSubmit={(event) => {
@@ -411,7 +456,7 @@ const withoutValues = (draft: Draft): Draft => ({
 
 /** Returns undefined for requests that `deploy` cannot express. */
 function commandOf(draft: Draft): string | undefined {
-  if (draft.groupIds.length > 0) return undefined;
+  if (draft.groupIds.length > 0 || draft.copied !== null) return undefined;
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
   const engine = draft.engine === "" ? "" : ` --engine ${draft.engine}`;
   const namespace = draft.namespace === "" ? "" : ` --namespace ${draft.namespace}`;

@@ -12,11 +12,13 @@ import { isLost, useThread } from "../agent/use-thread.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { AgentHeaders } from "../parts/agent/agent-headers.tsx";
 import { Chat } from "../parts/agent/chat.tsx";
+import { RevisionChoice } from "../parts/agent/revision-choice.tsx";
 import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
 import { ServedBy } from "../parts/agent/served-by.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { usePageActs } from "../parts/page-acts.ts";
 import { textOf } from "../server.ts";
+import { IdleRevision } from "./idle-revision.tsx";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
 import "../style/threads.css";
@@ -24,8 +26,17 @@ import "../style/playground.css";
 
 const GraphView = lazy(() => import("../parts/agent/graph-view.tsx").then((file) => ({ default: file.GraphView })));
 
-/** Chat with an agent beside its graph and its state. Other servers get a form for plain requests. */
+/** The playground of the revision in the address. Only the one that serves answers; the others show what is known of them. */
 export function PlaygroundPart({ deployment }: { deployment: Deployment }) {
+  const { revision } = useSearch({ strict: false });
+  const { active_revision_id: active } = deployment;
+  if (active !== null && revision !== undefined && revision !== active)
+    return <IdleRevision key={revision} deployment={deployment} revisionId={revision} />;
+  return <ServingPlayground deployment={deployment} />;
+}
+
+/** Chat with an agent beside its graph and its state. Other servers get a form for plain requests. */
+function ServingPlayground({ deployment }: { deployment: Deployment }) {
   const [way, setWay] = useState<"agent" | "request">("agent");
   const request = <RequestForm deployment={deployment} />;
   const choice = (
@@ -227,6 +238,7 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
         <AgentHeaders deploymentId={deployment.id} />
       </div>
       <div className="row">
+        <RevisionChoice deployment={deployment} shown={deployment.active_revision_id ?? ""} />
         {threadId !== undefined && (
           <span className="softer clip">{thread.data === undefined ? threadId.slice(0, 8) : titleOf(thread.data)}</span>
         )}

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { ChevronRight } from "lucide-react";
+import { ChevronRight, FlaskConical } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
@@ -180,10 +180,25 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
           isBrief={isChangeOnly(revision)}
         />
       )}
-      {isOpen && earlier !== undefined && (
-        <button type="button" className="small" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
-          {isDiffOpen ? "Hide" : "Show"} changes since {numberText(earlier)}
-        </button>
+      {isOpen && (
+        <div className="row">
+          {earlier !== undefined && (
+            <button type="button" className="small" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
+              {isDiffOpen ? "Hide" : "Show"} changes since {numberText(earlier)}
+            </button>
+          )}
+          {!isActive && deployment.active_revision_id !== null && (
+            <Link
+              to="/o/$tenantId/host/deployments/$id/$part"
+              params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "playground" }}
+              search={{ revision: revision.id }}
+              className="button small"
+              aria-label={`Try revision ${numberText(revision)} without traffic`}
+            >
+              <FlaskConical size={13} /> Try without traffic
+            </Link>
+          )}
+        </div>
       )}
       {isOpen && isDiffOpen && earlier !== undefined && (
         <RevisionDiff deployment={deployment} before={earlier} after={revision} />

@@ -71,7 +71,8 @@ async function detect(client: Client, draft: Draft, signal: AbortSignal): Promis
 
 interface Props {
   found: ReturnType<typeof useDetection>;
-  onConfigPath: (path: string) => void;
+  /** Absent: the config file cannot be changed here. */
+  onConfigPath?: (path: string) => void;
 }
 
 /** Shows what was found in the source. If a build would fail, it says why and offers the configurations that exist. */
@@ -94,7 +95,7 @@ export function DetectionCard({ found, onConfigPath }: Props) {
       </div>
     );
   if (data === undefined) return null;
-  if (data.problem !== null) return <Refused detection={data} onConfigPath={onConfigPath} />;
+  if (data.problem !== null) return <Refused detection={data} {...(onConfigPath !== undefined && { onConfigPath })} />;
   return <Found detection={data} />;
 }
 
@@ -128,14 +129,14 @@ function Found({ detection }: { detection: Detection }) {
   );
 }
 
-function Refused({ detection, onConfigPath }: { detection: Detection; onConfigPath: (path: string) => void }) {
+function Refused({ detection, onConfigPath }: { detection: Detection; onConfigPath?: (path: string) => void }) {
   return (
     <div className="detection warn" role="status">
       <TriangleAlert size={16} aria-hidden="true" />
       <div>
         <strong>A build would fail</strong>
         <p>{detection.problem?.message}</p>
-        {detection.configs.length > 0 && (
+        {onConfigPath !== undefined && detection.configs.length > 0 && (
           <div className="row">
             {detection.configs.map((path) => (
               <button key={path} type="button" className="small" onClick={() => onConfigPath(path)}>

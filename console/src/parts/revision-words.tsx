@@ -92,7 +92,10 @@ const seenHealths: readonly (HealthWord | undefined)[] = ["crash_looping", "slee
 export function RevisionStatusMark(props: { revision: Revision; isActive: boolean; health?: HealthWord }) {
   const { revision, isActive, health } = props;
   if (isActive && health !== undefined && seenHealths.includes(health)) return <Status of={health} />;
-  const isLive = isActive && revision.status === "DEPLOYED";
   const isReplaced = !isActive && revision.status === "DEPLOYED";
-  return <Status of={isReplaced ? "replaced" : revision.status} text={isLive ? "Live" : words[revision.status]} />;
+  return <Status of={isReplaced ? "replaced" : revision.status} text={revisionWord(revision, isActive)} />;
 }
+
+/** Returns the word for the status of a revision. */
+export const revisionWord = ({ status }: Revision, isActive: boolean): string =>
+  isActive && status === "DEPLOYED" ? "Live" : words[status];

@@ -29,7 +29,7 @@ export function ServedBy({ deployment }: { deployment: Deployment }) {
       Revision {numberText(serving)} answers here.{" "}
       <Link
         to="/o/$tenantId/host/deployments/$id/$part"
-        params={{ tenantId, id, part: "revisions" }}
+        params={{ tenantId, id, part: "playground" }}
         search={{ revision: newest.id }}
         className="link"
       >

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { plainServer, startRepositories } from "./shown-repositories.ts";
+import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
+
+const timeoutMs = 120_000;
+
+const world = await startWorld({ PIERHEAD_ALLOW_PRIVATE_NETWORK: "true" });
+const { findings, open, pierhead } = world;
+const { client } = pierhead;
+const repositories = await startRepositories();
+after(() => repositories[Symbol.asyncDispose]());
+after(() => assertNoBrowserErrors(world));
+
+/** Answers with a word and the variable that the deployment has. */
+const saying = (word: string) => ({
+  "server.js": `import { createServer } from "node:http";
+createServer((request, response) => response.end("${word} in " + process.env.REGION)).listen(process.env.PORT);
+process.on("SIGTERM", () => process.exit(0));
+`,
+});
+
+await repositories.commit("greeter", {
+  author: "A",
+  message: "Say hello",
+  files: { ...plainServer, ...saying("hello") },
+});
+const made = await client.createDeployment({
+  body: {
+    name: "greeter",
+    source: "github",
+    secrets: [{ name: "REGION", value: "eu" }],
+    source_config: { repo_url: repositories.urlOf("greeter"), build_on_push: false, deployment_type: "dev" },
+    source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+  },
+});
+const first = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+assert.equal((await client.waitForRevision(first, { timeoutMs })).status, "DEPLOYED");
+await repositories.commit("greeter", { author: "A", message: "Say goodbye", files: saying("goodbye") });
+const { id: secondId } = await client.createRevision({ deployment_id: made.id, body: {} });
+const second = { deployment_id: made.id, revision_id: secondId };
+assert.equal((await client.waitForRevision(second, { timeoutMs })).status, "DEPLOYED");
+
+const answerOf = async (url: string | null) =>
+  (await fetch(`${url}/`, { headers: { "x-api-key": pierhead.apiKey } })).text();
+
+test("a revision that does not serve can be tried without traffic, with the code and variables of its own", async () => {
+  const page = await open({ path: `${addressOf(made)}/revisions?revision=${first.revision_id}` });
+  await page.getByRole("link", { name: "Try revision 1 without traffic" }).click();
+  const idle = page.getByRole("region", { name: "Revision 1" });
+  await idle.getByText("nothing answers here").waitFor();
+  assert.equal(await page.getByLabel("Revision", { exact: true }).inputValue(), first.revision_id);
+  await idle.getByText(/^Found /).waitFor();
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await findings(page), [], colorScheme);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await page.setViewportSize({ width: 1_200, height: 800 });
+  await idle.getByRole("link", { name: "Try revision 1 …" }).click();
+  await page.getByText("Revision 1 of greeter, without its traffic").waitFor();
+  assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "greeter-rev-1");
+  assert.equal(await page.getByLabel("Value of REGION").inputValue(), "eu");
+  const { repo_commit_sha: sha } = (await client.getRevision(first)).source_revision_config;
+  assert.equal(await page.getByLabel("Branch, refs/tags/… or commit").inputValue(), sha);
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  const trial = await eventually(
+    async () => (await client.listDeployments({ name: "greeter-rev-1" })).resources[0],
+    (found) => found?.status === "READY" && found.active_revision_id !== null,
+    { timeoutMs, what: "the trial is ready" },
+  );
+  assert.equal(await answerOf(trial?.url ?? null), "hello in eu");
+  assert.equal(await answerOf((await client.getDeployment({ deployment_id: made.id })).url), "goodbye in eu");
+  await page.context().close();
+});
+
+test("the playground leads from a revision that does not serve back to the one that does", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground?revision=${first.revision_id}` });
+  await page.getByRole("region", { name: "Revision 1" }).getByText("nothing answers here").waitFor();
+  await page.getByRole("link", { name: "Back to the revision that serves" }).click();
+  await page.getByText("This server does not speak the agent API.").waitFor();
+  await page.goBack();
+  await page.getByLabel("Revision", { exact: true }).selectOption({ label: "Revision 2: live" });
+  await page.getByText("This server does not speak the agent API.").waitFor();
+  assert.equal(new URL(page.url()).search, "");
+  await page.context().close();
+});
+
+test("a new deployment that was begun keeps its draft while a revision is tried", async () => {
+  const page = await open({ path: "/host/new" });
+  await page.getByLabel("Name", { exact: true }).fill("half-typed");
+  await page.goto(`${pierhead.url}/host/new?of=${made.id}&revision=${first.revision_id}`);
+  await page.getByText("Revision 1 of greeter, without its traffic").waitFor();
+  await page.getByLabel("Name", { exact: true }).fill("another-trial");
+  await page.goto(`${pierhead.url}/host/new`);
+  assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "half-typed");
+  await page.context().close();
+});
