@@ -104,16 +104,22 @@ interface Seen {
   red: { light: number; dark: number };
 }
 
-/** Returns the words of tables that a line break cuts. Names may break after their punctuation, and longer words anywhere. */
+/** Returns the words of tables that a line break cuts. Addresses may break anywhere, and so may words that are as long. */
 function wordsInTwoLines(): string[] {
+  const longest = 24;
   const found: string[] = [];
   for (const cell of document.querySelectorAll("table.list :is(td, th)")) {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {
-      for (const word of (text.nodeValue ?? "").matchAll(/[\p{L}\p{N}]{2,20}/gu)) {
+      const said = text.nodeValue ?? "";
+      for (const word of said.matchAll(/[\p{L}\p{N}]{2,}/gu)) {
+        const end = word.index + word[0].length;
+        const whole =
+          (/\S*$/.exec(said.slice(0, word.index))?.[0] ?? "") + (/^\S*/.exec(said.slice(word.index))?.[0] ?? "");
+        if (whole.length > longest) continue;
         const range = document.createRange();
         range.setStart(text, word.index);
-        range.setEnd(text, word.index + word[0].length);
+        range.setEnd(text, end);
         const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
         if (lines.size > 1) found.push(word[0]);
       }

@@ -32,7 +32,7 @@ export function KeysPage() {
       idOf={({ id }) => id}
       columns={[
         { name: "Name", show: ({ id, name }) => (id === session.api_key_id ? <b>{name} (current)</b> : name) },
-        { name: "Prefix", show: ({ prefix }) => <code>{prefix}</code> },
+        { name: "Prefix", show: ({ prefix }) => <code>{prefix}</code>, isShort: true },
         { name: "Role", show: ({ role, scope }) => `${statusText(role)}, ${scope}`, isShort: true },
         { name: "Status", show: StatusOfKey, isShort: true },
         {
