@@ -94,8 +94,8 @@ function Way({ deployment, revision }: { deployment: Deployment; revision: Revis
   return (
     <>
       <p className="soft">
-        Try it without traffic as a deployment of its own, with its own threads and database. It sleeps while no
-        request comes.{" "}
+        Try it without traffic as a deployment of its own, with its own threads and database. It sleeps while no request
+        comes.{" "}
         {source === "internal_template" && "It runs the template as this server has it now, with the settings of now."}
       </p>
       <p>
