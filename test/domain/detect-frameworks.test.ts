@@ -86,3 +86,12 @@ test("starts an application that one statement makes from the agents of Agno", a
   assert.equal(await startOf("agents = AgentOS()\napp = agents.get_app()\n"), start);
   assert.equal(await startOf("one = AgentOS()\nagents.get_app()\n"), undefined);
 });
+
+test("starts an application of Amazon Bedrock AgentCore, not one of its deployment", async () => {
+  const startOf = async (code: string) =>
+    (await detect({ "requirements.txt": "bedrock-agentcore\nstrands-agents", "agent.py": code })).server?.start;
+  const app = "app = BedrockAgentCoreApp()\n";
+  const start = "python -m uvicorn agent:app --host $HOST --port $PORT";
+  assert.equal(await startOf(`from bedrock_agentcore.runtime import BedrockAgentCoreApp\n${app}`), start);
+  assert.equal(await startOf(`class BedrockAgentCoreApp(App): ...\n${app}`), undefined);
+});

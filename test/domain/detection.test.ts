@@ -373,7 +373,7 @@ test("serves the graphs of an aegra.json with Aegra", async () => {
 
 test("every preset has a project in this file, or in one of the others", () => {
   const node = "adonis angular astro livekit-js tanstack-start vite voltagent genkit llamaindex-ts".split(" ");
-  const python = "quart litestar sanic robyn pipecat mcp-python".split(" ");
+  const python = "quart litestar sanic robyn pipecat bedrock-agentcore mcp-python".split(" ");
   const tested = [...node, ...python, ...projects.map(([, , preset]) => preset)];
   const missing = presets.filter(({ id }) => !tested.includes(id));
   assert.deepEqual(missing, []);

@@ -324,6 +324,7 @@ export const presets: readonly Preset[] = [
     start: "python {program} start",
     adds: [],
   }),
+  python("bedrock-agentcore", "Amazon Bedrock AgentCore", ["bedrock-agentcore"], asgi),
   python("pipecat", "Pipecat", ["pipecat-ai"], {
     entry: "pipecat",
     start: "python {program} --host $HOST --port $PORT",

@@ -91,6 +91,7 @@ interface Form {
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
 const forms: Form[] = [
   { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A|LlamaIndexServer|ASGIApp") },
+  { kind: "asgi", form: called("BedrockAgentCoreApp"), beside: /\bbedrock_agentcore\b/ },
   { kind: "asgi", form: called(`get_fast_api_app|${applications}`) },
   // In one statement, as in `app = AgentOS(agents=[one]).get_app()`.
   { kind: "asgi", form: assigned(`\\w+\\(${restOfStatement}\\)\\s*\\.(?:${applications})\\(`) },
