@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { startTestServer } from "../support/server.ts";
+import { startPackedServer } from "../ship/packed.ts";
 
 const root = path.resolve(import.meta.dirname, "../..");
 
@@ -15,7 +15,7 @@ async function done(program: string, argv: string[], env: Record<string, string>
   return stdout + stderr;
 }
 
-test("the Python package, installed from its wheel, deploys, follows, fails with the cause and deletes", async () => {
+test("the Python package, installed from its wheel beside the packed server, deploys, follows, fails with the cause and deletes", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-python-client-"));
   try {
     await done(process.execPath, ["scripts/python-client.mjs"]);
@@ -31,7 +31,7 @@ test("the Python package, installed from its wheel, deploys, follows, fails with
       "--disable-pip-version-check",
       path.join("dist/python", wheel),
     ]);
-    await using pierhead = await startTestServer();
+    await using pierhead = await startPackedServer({});
     const env = { PIERHEAD_URL: pierhead.url, PIERHEAD_API_KEY: pierhead.apiKey, HOME: directory };
     assert.match(await done(python, ["clients/python/tests/test_client.py"], env), /^Ran 8 tests in .*\n\nOK$/m);
   } finally {

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { type PackedServer, startPackedServer } from "../ship/packed.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
-import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** A whole server whose replicas are simulated, driven by the official client over streamable HTTP. */
-let server: TestServer;
+/** The packed server, whose replicas are simulated, driven by the official client over streamable HTTP. */
+let server: PackedServer;
 before(async () => {
-  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  server = await startPackedServer({ PIERHEAD_COMPUTE: "simulated" });
 });
 after(() => server[Symbol.asyncDispose]());
 

@@ -1,37 +1,37 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { PassThrough } from "node:stream";
 import { after, before, test } from "node:test";
 import { Client, ReadBuffer, serializeMessage, type Transport } from "@modelcontextprotocol/client";
-import { createDirectory, runCli } from "../cli/run-cli.ts";
+import { createDirectory } from "../cli/run-cli.ts";
+import { type PackedServer, startPackedServer, userEnv } from "../ship/packed.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
-import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** A whole server whose replicas are simulated, driven by the official client through `pierhead mcp`. */
-let server: TestServer;
+/** The packed server, whose replicas are simulated, driven by the official client through `pierhead mcp`. */
+let server: PackedServer;
 before(async () => {
-  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  server = await startPackedServer({ PIERHEAD_COMPUTE: "simulated" });
 });
 after(() => server[Symbol.asyncDispose]());
 
-/** Runs `pierhead mcp` in this process and connects a client to its streams. */
+/** Runs `pierhead mcp` of the packed program and connects a client to its streams. */
 async function connect(cwd: string, ...flags: string[]) {
-  const stdin = new PassThrough();
   const buffer = new ReadBuffer();
-  let seen = 0;
+  const argv = [server.program, "mcp", ...flags, "--data-dir", server.dataDir];
+  const ran = spawn(process.execPath, argv, { cwd, env: userEnv, stdio: ["pipe", "pipe", "inherit"] });
+  const ended = once(ran, "close");
   const transport: Transport = {
     start: async () => {},
-    send: async (message) => void stdin.write(serializeMessage(message)),
-    close: async () => void stdin.end(),
+    send: async (message) => void ran.stdin.write(serializeMessage(message)),
+    close: async () => void ran.stdin.end(),
   };
-  const onStdout = (all: string) => {
-    buffer.append(Buffer.from(all.slice(seen)));
-    seen = all.length;
+  ran.stdout.on("data", (chunk: Buffer) => {
+    buffer.append(chunk);
     for (let message = buffer.readMessage(); message !== null; message = buffer.readMessage())
       transport.onmessage?.(message);
-  };
-  const ran = runCli(["mcp", ...flags, "--data-dir", server.dataDir], { cwd, stdin, onStdout });
+  });
   const client = new Client({ name: "test", version: "1.0.0" });
   await client.connect(transport);
   const call = async (name: string, args: Record<string, unknown> = {}) => {
@@ -42,7 +42,7 @@ async function connect(cwd: string, ...flags: string[]) {
   };
   const end = async () => {
     await client.close();
-    assert.equal((await ran).code, 0);
+    assert.deepEqual(await ended, [0, null]);
   };
   return { client, call, end };
 }

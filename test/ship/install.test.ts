@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import * as tar from "tar";
 import { bootMachine, machineSkipped } from "./machine.ts";
+import { pack } from "./packed.ts";
 
 /** `deploy/install.sh` on a machine with systemd that reaches no network: packages come from the cache of npm. */
 const run = promisify(execFile);
@@ -25,9 +26,7 @@ after(() => rm(folder, { recursive: true, force: true }));
 
 /** Packs this clone, and the same under later versions: one that does not start and one that does. */
 async function packVersions(): Promise<void> {
-  const pack = ["pack", "--json", "--ignore-scripts", "--pack-destination", folder];
-  const { stdout } = await run("npm", pack, { env, maxBuffer: 1e8 });
-  const [{ filename }] = Object.values(JSON.parse(stdout)) as [{ filename: string }];
+  const { filename } = await pack(process.cwd(), folder);
   await tar.extract({ file: path.join(folder, filename), cwd: folder });
   const manifest = path.join(folder, "package/package.json");
   const program = path.join(folder, "package/dist/main.js");
@@ -41,6 +40,8 @@ async function packVersions(): Promise<void> {
   // A longer installer, which replaces the one that runs the upgrade.
   const installer = path.join(folder, "package/dist/install.sh");
   const shipped = await readFile(installer, "utf8");
+  // What a user downloads is the installer that the package has.
+  await writeFile(path.join(folder, "install.sh"), shipped);
   await writeFile(installer, `${shipped}${"# more\n".repeat(5_000)}touch /run/read-beyond-its-end\n`);
   await repack("1.2.0");
   await writeFile(installer, shipped);
@@ -69,7 +70,6 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
   skip: machineSkipped ?? false,
 }, async (t) => {
   await packVersions();
-  await copyFile("deploy/install.sh", path.join(folder, "install.sh"));
   const machine = await bootMachine(folder, {
     ...env,
     npm_config_cache: "/srv/npm-cache",

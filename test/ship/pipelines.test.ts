@@ -6,22 +6,20 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { parse } from "yaml";
-import { startTestServer, type TestServer } from "../support/server.ts";
+import { type PackedServer, pack, startPackedServer } from "./packed.ts";
 
-/** The GitHub Action, the GitLab template and the Job of GitOps: their scripts, as the runner would start them, with the packed client. */
+/** The GitHub Action, the GitLab template and the Job of GitOps: their scripts, as the runner would start them, with the packed client on the packed server. */
 const run = promisify(execFile);
 let folder: string;
-let server: TestServer;
+let server: PackedServer;
 let tarball: string;
 
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "pierhead-pipelines-"));
-  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  server = await startPackedServer({ PIERHEAD_COMPUTE: "simulated" });
   const client = path.join(folder, "client");
   await run(process.execPath, ["scripts/client-package.mjs", client]);
-  const pack = ["pack", "--json", "--ignore-scripts", "--pack-destination", folder];
-  const { stdout } = await run("npm", pack, { cwd: client, maxBuffer: 1e8 });
-  const [{ filename }] = Object.values(JSON.parse(stdout)) as [{ filename: string }];
+  const { filename } = await pack(client, folder);
   tarball = path.join(folder, filename);
 });
 after(async () => {

@@ -5,34 +5,21 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { startTestServer } from "../support/server.ts";
+import { userEnv as env, firstOutput, installPacked, type Pack, pack, startPackedServer } from "./packed.ts";
 
 /** The package as `npm publish` would upload it, installed as a user would: from the archive, outside of this clone. */
 const run = promisify(execFile);
 let folder: string;
-let pack: { filename: string; size: number; entryCount: number; files: { path: string }[] };
-
-// `npx pierhead` starts with the `node` of the PATH, and this machine may bring an older one than Pierhead needs.
-const env: NodeJS.ProcessEnv = {
-  ...process.env,
-  PATH: [path.dirname(process.execPath), process.env["PATH"]].join(path.delimiter),
-  npm_config_update_notifier: "false",
-};
-for (const name of Object.keys(env)) if (/^(PIERHEAD_|NODE_COMPILE_CACHE)/.test(name)) delete env[name];
+let packed: Pack;
 
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "pierhead-ship-"));
-  const packed = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
-    env,
-    maxBuffer: 1e8,
-  });
-  // Newer versions of npm print an object by package name instead of an array.
-  [pack] = Object.values(JSON.parse(packed.stdout)) as [typeof pack];
+  packed = await pack(process.cwd(), folder);
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
 test("the package contains the program, the console and the templates, and nothing else of the clone", () => {
-  const files = pack.files.map(({ path: file }) => file);
+  const files = packed.files.map(({ path: file }) => file);
   for (const file of [
     "LICENSE",
     "README.md",
@@ -52,15 +39,14 @@ test("the package contains the program, the console and the templates, and nothi
       (/(?<!\.d)\.ts$/.test(file) && !file.startsWith("templates/")),
   );
   assert.deepEqual(strange, []);
-  assert.ok(pack.size < 8 << 20, `the package has ${pack.size} bytes`);
+  assert.ok(packed.size < 8 << 20, `the package has ${packed.size} bytes`);
 });
 
 test("an empty folder gets the program without build tools, and the first call of an agent is answered", async (t) => {
   const startedAt = performance.now();
   const home = path.join(folder, "home");
   const app = path.join(folder, "app");
-  const install = ["install", "--prefix", app, "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-  await run("npm", [...install, path.join(folder, pack.filename)], { env });
+  await installPacked(path.join(folder, packed.filename), app);
   const installed = await installedPackages(path.join(app, "node_modules"));
   const tools = ["@biomejs/biome", "execa", "node", "typescript"];
   assert.deepEqual(
@@ -116,7 +102,7 @@ test("an empty folder gets the program without build tools, and the first call o
 });
 
 test("the client alone takes less than 10 MB and calls a server, and says where the server is", async (t) => {
-  await using server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  await using server = await startPackedServer({ PIERHEAD_COMPUTE: "simulated" });
   const made = await run(
     process.execPath,
     ["scripts/release.mjs", "--only", "npm", "--out", path.join(folder, "release")],
@@ -136,8 +122,7 @@ test("the client alone takes less than 10 MB and calls a server, and says where 
   assert.ok(bill.components.some(({ name }: { name: string }) => name === "fastify"));
   await run("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: release });
   const app = path.join(folder, "client");
-  const install = ["install", "--prefix", app, "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-  await run("npm", [...install, path.join(release, tarball)], { env });
+  await installPacked(path.join(release, tarball), app);
   const { stdout: size } = await run("du", ["--summarize", "--bytes", app]);
   const megabytes = Number.parseInt(size, 10) / 1e6;
   t.diagnostic(`pierhead-client takes ${megabytes.toFixed(1)} MB installed`);
@@ -177,16 +162,6 @@ async function compiledFiles(directory: string): Promise<string[]> {
       found.push(path.relative(directory, file));
   }
   return found;
-}
-
-async function firstOutput(child: ChildProcess): Promise<string> {
-  let said = "";
-  child.stderr?.on("data", (chunk) => (said += String(chunk)));
-  return new Promise((resolve, reject) => {
-    child.stdout?.once("data", (chunk) => resolve(String(chunk)));
-    child.once("error", reject);
-    child.once("exit", (code) => reject(new Error(`pierhead up ended with ${code}: ${said}`)));
-  });
 }
 
 /** Ends the whole group, because npx passes no signal on to its child. */
