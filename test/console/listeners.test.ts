@@ -200,3 +200,22 @@ test("a listener whose key was lost gets a new one, with its install commands", 
   assert.notEqual((await fetch(`${pierhead.url}/dp/v1/assignments`, { headers: asListener })).status, 401);
   await page.context().close();
 });
+
+test("an administrator drains a listener, sees it draining, and resumes it", async () => {
+  await client.createListener({ body: { compute_type: "k8s", compute_id: "rebuilt", compute_config: {} } });
+  const drainOf = async () =>
+    (await client.listListeners({ limit: 100 })).resources.find(({ compute_id }) => compute_id === "rebuilt")?.drain;
+  const page = await open({ path: "/host/listeners" });
+  const row = page.locator("tbody tr").filter({ hasText: "rebuilt" });
+  await row.getByRole("button", { name: "Drain rebuilt" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Agents keep running where they are.").waitFor();
+  await dialog.getByRole("button", { name: "Drain", exact: true }).click();
+  await row.getByText("Draining", { exact: true }).waitFor();
+  assert.equal(await drainOf(), true);
+  assert.deepEqual(await findings(page), []);
+  await row.getByRole("button", { name: "Resume rebuilt" }).click();
+  await row.getByText("Never connected").waitFor();
+  assert.equal(await drainOf(), false);
+  await page.context().close();
+});

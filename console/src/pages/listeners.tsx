@@ -50,9 +50,9 @@ export function ListenersPage() {
         },
         {
           name: "Health",
-          show: ({ status, last_seen_at }) => (
+          show: ({ status, drain, last_seen_at }) => (
             <div>
-              <Status of={status} text={words[status]} />
+              {drain ? <Status of="draining" text="Draining" /> : <Status of={status} text={words[status]} />}
               {last_seen_at !== null && (
                 <div className="softer">
                   seen <Ago at={last_seen_at} />
@@ -77,6 +77,7 @@ export function ListenersPage() {
           <div className="row end">
             <EditLabels listener={listener} />
             <NewKey listener={listener} />
+            <Drain listener={listener} />
             <ActionButton
               text="Delete"
               label={`Delete ${listener.compute_id}`}
@@ -170,6 +171,28 @@ function EditLabels({ listener }: { listener: Listener }) {
       <LabelsField text={text} onText={setText} />
       <p className="soft">Deployments that run on this listener stay there.</p>
     </FormDialog>
+  );
+}
+
+/** Takes a listener out of service, for hours in which its cluster is rebuilt, and back. */
+function Drain({ listener: { id, compute_id: name, drain: isDraining } }: { listener: Listener }) {
+  const { client, workspaceId } = useSession();
+  const set = (drain: boolean) => () => client.patchListener({ listener_id: id, body: { drain } });
+  const renews = ["listeners", workspaceId];
+  if (isDraining)
+    return (
+      <ActionButton text="Resume" label={`Resume ${name}`} act={set(false)} done={`${name} resumes.`} renews={renews} />
+    );
+  return (
+    <ActionButton
+      text="Drain"
+      label={`Drain ${name}`}
+      confirm={`${name} changes nothing in its cluster until you resume it. Agents keep running where they are. Deploys and restarts on it wait, for a day at most. Labels choose another connected listener for new deployments.`}
+      act={set(true)}
+      done={`${name} drains within half a minute.`}
+      undo={set(false)}
+      renews={renews}
+    />
   );
 }
 

@@ -10,6 +10,7 @@ const tones: Record<string, Tone> = {
   delivered: "good",
   active: "good",
   expiring: "warn",
+  draining: "warn",
   CREATE_FAILED: "bad",
   BUILD_FAILED: "bad",
   DEPLOY_FAILED: "bad",
