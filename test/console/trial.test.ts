@@ -98,3 +98,31 @@ test("a new deployment that was begun keeps its draft while a revision is tried"
   assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "half-typed");
   await page.context().close();
 });
+
+test("a user points the deployment to another config file and to pushes, and the change says that it deploys", async () => {
+  await repositories.commit("greeter", {
+    author: "A",
+    message: "Keep the settings in a folder",
+    files: { "other.json": plainServer["pierhead.json"] ?? "" },
+  });
+  const page = await open({ path: `${addressOf(made)}/settings` });
+  const form = page.locator("main form").filter({ has: page.getByLabel("Repository") });
+  const read = () => client.getDeployment({ deployment_id: made.id });
+  await form.getByLabel("Config file").fill("../other.json");
+  await form.getByText(/must|may not|cannot/).waitFor();
+  await form.getByLabel("Config file").fill("other.json");
+  await form.getByRole("button", { name: "Save and deploy" }).click();
+  const changed = await eventually(read, ({ latest_revision_id: latest }) => latest !== secondId);
+  assert.equal(changed.source_revision_config.langgraph_config_path, "other.json");
+  const third = { deployment_id: made.id, revision_id: changed.latest_revision_id ?? "" };
+  assert.equal((await client.waitForRevision(third, { timeoutMs })).status, "DEPLOYED");
+  await form.getByLabel("Deploy every push").check();
+  await form.getByRole("button", { name: "Save", exact: true }).click();
+  const { source_config, latest_revision_id } = await eventually(
+    read,
+    (one) => one.source_config.build_on_push === true,
+  );
+  assert.deepEqual([source_config.repo_url, latest_revision_id], [made.source_config.repo_url, third.revision_id]);
+  assert.deepEqual(await findings(page), []);
+  await page.context().close();
+});

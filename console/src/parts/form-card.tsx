@@ -8,10 +8,12 @@ export function FormCard(props: {
   isReady: boolean;
   isSaving: boolean;
   onSave: () => void;
+  /** Text of the button. Default: Save. */
+  submit?: string;
   call: Repeatable;
   children: ReactNode;
 }) {
-  const { title, isReady, isSaving, onSave, call, children } = props;
+  const { title, isReady, isSaving, onSave, submit = "Save", call, children } = props;
   return (
     <form
       className="card"
@@ -24,7 +26,7 @@ export function FormCard(props: {
       {children}
       <div className="row">
         <button type="submit" className="primary" disabled={!isReady || isSaving}>
-          Save
+          {submit}
         </button>
         <CopyAs call={call} />
       </div>
