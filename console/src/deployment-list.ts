@@ -5,7 +5,7 @@ import type { ListSearch } from "./search.ts";
 /** Rows of one page of the list. */
 export const pageSize = 50;
 
-/** What needs a look comes first, then what is newest. */
+/** Deployments that need attention come first, then the newest ones. */
 export const usualSort = "health";
 
 /** Returns the call for one page of the list, as its address describes it. */

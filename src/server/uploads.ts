@@ -142,8 +142,8 @@ export class BucketUploads implements Uploads {
   }
 
   /**
-   * Moves the archives that this server kept in its data directory before it had a bucket. A file is deleted once the bucket
-   * has it, so the move goes on where it was interrupted.
+   * Moves the archives that this server kept in its data directory before it had a bucket. A file is deleted once the
+   * bucket has it, so an interrupted move continues where it stopped.
    * @returns how many
    */
   async moveFrom(dataDir: string, signal: AbortSignal): Promise<number> {

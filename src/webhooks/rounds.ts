@@ -42,7 +42,7 @@ export class Rounds {
     this.#wake();
   }
 
-  /** Aborts `signal` and waits for the end of the present round. */
+  /** Aborts `signal` and waits for the end of the current round. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error("the server is stopping"));
     this.#wake();

@@ -10,7 +10,7 @@ import type { ImageMaker } from "./images.ts";
 const module = path.join(import.meta.dirname, "buildkit");
 const programs = ["buildkitd", "buildctl"] as const;
 
-/** What rootless BuildKit needs and this machine lacks; null: all is here. */
+/** Programs that rootless BuildKit needs and this machine lacks; null: none is missing. */
 export const buildkitMissing = [
   "/usr/bin/rootlesskit",
   "/usr/bin/newuidmap",

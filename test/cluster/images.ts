@@ -8,7 +8,7 @@ import { layOutPostgres } from "../docker/database-images.ts";
 import { redisProgram } from "../provision/redis-server.ts";
 import { findBinaries } from "../support/postgres-server.ts";
 
-/** What images are made of and this machine lacks; null: all is here. */
+/** Programs that images need and this machine lacks; null: none is missing. */
 export const imagesMissing =
   findBinaries() === undefined || redisProgram === undefined ? "postgresql and redis-server (Debian packages)" : null;
 

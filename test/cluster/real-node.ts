@@ -17,7 +17,7 @@ const nodeName = "node-1";
 const bridge = "pierhead-kube0";
 const pluginDirectory = "/usr/lib/cni";
 
-/** What a real node needs and this machine lacks; null: all is here. */
+/** Programs that a real node needs and this machine lacks; null: none is missing. */
 export function nodeMissing(): string | null {
   if (process.getuid?.() !== 0) return "root";
   const files = ["/usr/bin/containerd", "/usr/sbin/runc", "/usr/sbin/nft", "/usr/bin/docker-registry", "/usr/sbin/ip"];

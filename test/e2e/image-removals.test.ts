@@ -60,7 +60,7 @@ async function isAssigned(session: ListenerSession, deploymentId: string) {
 
 let seq = 0;
 
-/** Deletes a deployment, of which the listener has nothing left. */
+/** Deletes a deployment whose replicas the listener has removed. */
 async function remove(session: ListenerSession, deploymentId: string) {
   await client.deleteDeployment({ deployment_id: deploymentId });
   const find = async () =>

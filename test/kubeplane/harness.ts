@@ -151,7 +151,7 @@ export async function openSite(
     async reported(deploymentId, holds) {
       const before = controlPlane.reports.get(deploymentId);
       const since = controlPlane.history.length;
-      // A state may be over when the next look comes: a target that failed is taken back at once.
+      // A state may end before the next poll: a failed target is taken back at once.
       const all = () => [
         ...(before === undefined ? [] : [before]),
         ...controlPlane.history.slice(since).filter((report) => report.deployment_id === deploymentId),

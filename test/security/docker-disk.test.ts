@@ -36,7 +36,7 @@ describe("attacks from an agent on the disk of a container engine", { skip: dock
     const [greedyState, modestState] = await Promise.all([world.start(greedy), world.start(modest)]);
     assert.equal(await write(modestState, "/file", 32), "200 true");
     const wrote = await write(greedyState, "/file", 100);
-    // An engine with quotas of its own refuses the write, and the agent goes on.
+    // An engine with quotas of its own refuses the write, and the agent continues.
     if (/^500 (ENOSPC|EDQUOT)$/.test(wrote)) return;
     const exit = await world.exits(greedy);
     assert.equal(exit.reason, "OutOfDisk");

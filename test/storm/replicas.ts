@@ -22,10 +22,10 @@ import {
   waitUntilGone,
   waitUntilSettled,
 } from "./replica-counts.ts";
+import { judgeCounts, retryUntilAnswered, runConcurrently } from "./retry-calls.ts";
 import { openSimulatedBuilds, type SimulatedBuilds } from "./simulated-builds.ts";
 import { startSimulatedListener } from "./simulated-listener.ts";
 import { Clocks } from "./skewed-clocks.ts";
-import { inLanes, judge, surely } from "./surely.ts";
 import { countObjectsLeft, countWrongImages, createUploaded, type UploadStorm } from "./uploaded-agents.ts";
 
 export interface ReplicaStorm {
@@ -184,7 +184,7 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
   const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
   Object.assign(counts, await countLeft(world.db, dataDirs));
   if (storm.uploads !== undefined) Object.assign(counts, await countObjectsLeft(storm.uploads));
-  return judge(counts);
+  return judgeCounts(counts);
 }
 
 async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
@@ -203,7 +203,7 @@ async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
   // Spread between the others, from beginning to end.
   const every = Math.max(1, Math.floor(storm.deployments / Math.max(1, agents.length)));
   const work = simulated.flatMap((one, index) => (index % every === 0 ? [agents.shift() ?? [], one].flat() : [one]));
-  await inLanes([...work, ...agents]);
+  await runConcurrently([...work, ...agents]);
 }
 
 async function createSimulated({ api, accepted, listenerId }: World, index: number): Promise<void> {
@@ -212,7 +212,7 @@ async function createSimulated({ api, accepted, listenerId }: World, index: numb
     ...{ name, source: "external_docker" as const, source_config: { listener_id: listenerId } },
     source_revision_config: { image_uri: "registry.invalid/agent:1" },
   };
-  const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  const { id } = await retryUntilAnswered((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   accepted.set(id, name);
 }
 
@@ -222,7 +222,7 @@ async function createAgent({ api, accepted, agents, repository }: World, name: s
     source_config: { repo_url: repository.url, build_on_push: false, deployment_type: "dev" as const },
     source_revision_config: { repo_ref: commit, langgraph_config_path: "pierhead.json" },
   };
-  const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  const { id } = await retryUntilAnswered((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   accepted.set(id, name);
   agents.push({ id, version: name });
 }
@@ -237,17 +237,19 @@ async function upload({ api, accepted }: World, made: World["agents"], name: str
 async function updateSome({ api, accepted }: World): Promise<void> {
   const ids = updatedOf(accepted);
   const body = { source_revision_config: { image_uri: "registry.invalid/agent:2" } };
-  await inLanes(
+  await runConcurrently(
     ids.map(
-      (id) => () => surely((idempotencyKey) => api.patchDeployment({ deployment_id: id, body }, { idempotencyKey })),
+      (id) => () =>
+        retryUntilAnswered((idempotencyKey) => api.patchDeployment({ deployment_id: id, body }, { idempotencyKey })),
     ),
   );
 }
 
 async function deleteAll({ api, accepted }: World): Promise<void> {
-  await inLanes(
+  await runConcurrently(
     [...accepted.keys()].map(
-      (id) => () => surely((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey })),
+      (id) => () =>
+        retryUntilAnswered((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey })),
     ),
   );
 }
@@ -256,7 +258,7 @@ async function deleteAll({ api, accepted }: World): Promise<void> {
 async function countSilent({ api, agents }: World, listenerUrl: string): Promise<Record<string, number>> {
   let silent = 0;
   for (const { id, version } of agents) {
-    const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+    const { url } = await retryUntilAnswered(() => api.getDeployment({ deployment_id: id }));
     const address = `${listenerUrl}${new URL(url ?? "").pathname}/version`;
     // A listener that was just killed has to find its agents first.
     const answers = () => fetch(address).then((answer) => answer.text(), String);

@@ -4,8 +4,8 @@ import { gzippedTar } from "../builds/tar-fixture.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { filesBelow } from "../support/files-below.ts";
+import { retryUntilAnswered } from "./retry-calls.ts";
 import type { SimulatedBuilds } from "./simulated-builds.ts";
-import { surely } from "./surely.ts";
 
 /** Uploads in a bucket that all replicas share, and what is built from them. */
 export interface UploadStorm {
@@ -28,17 +28,19 @@ export async function createUploaded(
     ...{ name, source: "internal_source" as const, source_revision_config: {}, secrets: [] },
     source_config: listenerId === null ? { deployment_type: "dev" as const } : { listener_id: listenerId },
   };
-  const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  const { id } = await retryUntilAnswered((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   const archive = new Blob([new Uint8Array(archiveOf(name))]);
-  const { upload_url, object_path } = await surely((idempotencyKey) =>
+  const { upload_url, object_path } = await retryUntilAnswered((idempotencyKey) =>
     api.createUploadUrl({ deployment_id: id }, { idempotencyKey }),
   );
-  await surely(() => api.uploadArchive(upload_url, archive));
+  await retryUntilAnswered(() => api.uploadArchive(upload_url, archive));
   const change = {
     revision_source: "internal_source" as const,
     source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "pierhead.json" },
   };
-  await surely((idempotencyKey) => api.patchDeployment({ deployment_id: id, body: change }, { idempotencyKey }));
+  await retryUntilAnswered((idempotencyKey) =>
+    api.patchDeployment({ deployment_id: id, body: change }, { idempotencyKey }),
+  );
   return id;
 }
 

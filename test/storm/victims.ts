@@ -10,7 +10,7 @@ import { freePort } from "../support/free-port.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 import { keys, ListenerProcess, type Replica, startReplicas } from "./fleet.ts";
 import { countLeft } from "./replica-counts.ts";
-import { inLanes, judge, surely } from "./surely.ts";
+import { judgeCounts, retryUntilAnswered, runConcurrently } from "./retry-calls.ts";
 
 /** Number of agents. Each deploy takes the next one. */
 const agentsMax = 4;
@@ -97,7 +97,7 @@ export async function stormVictims(times: number): Promise<{ passed: number; fai
   const world = { home, api, databaseUrl: postgres.url, postgres, replica, listener, repository, agents: [] };
   await createAgents(world);
   const deaths = await killAll(world, times);
-  const left = judge(await countAfter(world));
+  const left = judgeCounts(await countAfter(world));
   return { passed: deaths.passed + left.passed, failed: deaths.failed + left.failed };
 }
 
@@ -158,7 +158,9 @@ async function dieOnce(
   const isBuild = kill === victims["a build"];
   const ref = await world.repository.commit(slowly(version, isBuild ? victimBuildMs : buildMs));
   const body = { source_revision_config: { repo_ref: ref } };
-  await surely((idempotencyKey) => world.api.patchDeployment({ deployment_id: agent.id, body }, { idempotencyKey }));
+  await retryUntilAnswered((idempotencyKey) =>
+    world.api.patchDeployment({ deployment_id: agent.id, body }, { idempotencyKey }),
+  );
   let began = performance.now();
   try {
     await kill(world, afterMs);
@@ -174,7 +176,7 @@ async function dieOnce(
 /** @returns DEPLOYED, or the failed status. @throws when a failure has no reason. */
 async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
   const { status, status_message: why } = (await eventually(
-    () => surely(async () => (await api.listRevisions({ deployment_id: id, limit: 1 })).resources[0]),
+    () => retryUntilAnswered(async () => (await api.listRevisions({ deployment_id: id, limit: 1 })).resources[0]),
     (revision) => revision !== undefined && /DEPLOYED|FAILED/.test(revision.status),
     { timeoutMs: settleTimeoutMs, what: "the revision" },
   )) as { status: string; status_message: string | null };
@@ -185,13 +187,13 @@ async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
 /** Asserts that each agent answers through its listener's gateway as its active revision, and is not called failed. */
 async function allServe({ agents, listener, api }: World): Promise<void> {
   for (const { id, version } of agents) {
-    const health = async () => (await surely(() => api.getDeployment({ deployment_id: id }))).health.status;
+    const health = async () => (await retryUntilAnswered(() => api.getDeployment({ deployment_id: id }))).health.status;
     const isServing = (word: string) => {
       if (word === "failed") throw new Error(`${version} serves and is called failed`);
       return ["live", "degraded", "crash_looping"].includes(word);
     };
     await eventually(health, isServing, { timeoutMs: settleTimeoutMs, what: `the health of ${version}` });
-    const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+    const { url } = await retryUntilAnswered(() => api.getDeployment({ deployment_id: id }));
     const address = `${listener.url}${new URL(url ?? "").pathname}/version`;
     const answers = () => fetch(address).then((answer) => answer.text(), String);
     await eventually(answers, (text) => text.includes(`"${version}"`), { timeoutMs: settleTimeoutMs, what: version });
@@ -231,11 +233,11 @@ async function countAfter({ api, agents, databaseUrl, replica, listener }: World
   try {
     const { rows } = await db.query(`select count(*)::int as count from (select 1 from events
       where kind = 'revision.status' group by revision_id, data ->> 'from', data ->> 'to' having count(*) > 1) twice`);
-    await inLanes(
+    await runConcurrently(
       agents.map(
         ({ id }) =>
           () =>
-            surely(() => api.deleteDeployment({ deployment_id: id })),
+            retryUntilAnswered(() => api.deleteDeployment({ deployment_id: id })),
       ),
     );
     for (const { id } of agents) await api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs });

@@ -1,4 +1,4 @@
-import { inLanes, surely } from "../storm/surely.ts";
+import { retryUntilAnswered, runConcurrently } from "../storm/retry-calls.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Agent, settleTimeoutMs, update, type World, waitForStatus } from "./world.ts";
 
@@ -28,7 +28,7 @@ export async function takeOff(world: World, turn: number, mid: number): Promise<
   compute.hold("start", flight.starting);
   compute.hold("end", flight.ending);
   const image = { image_uri: `registry.invalid/agent:turn-${turn}` };
-  await inLanes([...flight.starting, ...flight.ending].map((id) => () => update(world, id, image)));
+  await runConcurrently([...flight.starting, ...flight.ending].map((id) => () => update(world, id, image)));
   for (const [held, agents] of Object.entries(flight.agents)) {
     for (const agent of agents) await updateHeld(world, agent, { turn, held });
   }
@@ -82,7 +82,7 @@ export async function countEnded(
   let ended = ending.length - ending.filter((id) => compute.in("stopping").has(id)).length;
   for (const id of [...starting, ...[...agents.build, ...agents.ready].map((agent) => agent.id)]) {
     const ids = { deployment_id: id, revision_id: accepted.get(id)?.at(-1) as string };
-    const { status } = await surely(() => api.getRevision(ids));
+    const { status } = await retryUntilAnswered(() => api.getRevision(ids));
     if (!["AWAITING_BUILD", "BUILDING", "DEPLOYING"].includes(status)) ended += 1;
   }
   return ended;

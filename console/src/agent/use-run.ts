@@ -102,7 +102,7 @@ function useWatch(deploymentId: string) {
       // The user may have opened another thread or begun another run in the meantime.
       if (!isCurrent()) return;
       watching.current = null;
-      // The events of a started run may break off while it goes on. Joining it once continues them.
+      // The event stream of a run may break off while the run continues. Joining the run once continues the stream.
       if (hasEnded || joined !== null) followed.current = here.runId;
       setLive((since) => ended(since, problem, refusal !== null));
       if (refusal !== null) throw refusal;

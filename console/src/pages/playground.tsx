@@ -97,7 +97,7 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
     if (threadId !== undefined) choose(null);
     if (threadId === undefined || watchedThread() !== threadId) reset();
   }, [threadId, reset, watchedThread]);
-  // A run that was going on when the page was loaded is watched from its start.
+  // A run that was in progress when the page was loaded is watched from its start.
   const going = runs.data?.find(({ status }) => status === "running" || status === "pending");
   useEffect(() => {
     if (threadId === undefined || going === undefined || live.isRunning || watchedThread() !== undefined) return;

@@ -57,7 +57,7 @@ export class ExecConnection {
     this.#keyTimer = setInterval(() => {
       this.#keepAlive();
       recheck().catch((error: unknown) => {
-        // While the database is unreachable, nothing can be checked, so the program goes on.
+        // While the database is unreachable, nothing can be checked, so the program continues.
         if (error instanceof ApiError) this.#stop("The key was revoked, has expired, or may not do this any more.");
       });
     }, execKeyCheckMs);

@@ -143,8 +143,8 @@ async function decideVariables(
 }
 
 /**
- * Returns the revision whose code a change of variables or of the scale runs: the newest one while it is under way, because it is about to
- * serve; otherwise the one that serves; otherwise the newest one.
+ * Returns the revision whose code a change of variables or of the scale runs: the newest one while it is in progress,
+ * because it is about to serve; otherwise the one that serves; otherwise the newest one.
  */
 export async function findRunning(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {
   const latest = await findRevisionOf(trx, row, row.latest_revision_id);
