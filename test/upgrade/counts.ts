@@ -1,5 +1,5 @@
 import type { Revision } from "../../src/contract/revisions/revision.ts";
-import { inLanes, surely } from "../storm/surely.ts";
+import { retryUntilAnswered, runConcurrently } from "../storm/retry-calls.ts";
 import { eventually } from "../support/eventually.ts";
 import { findPid, settleTimeoutMs, type World } from "./world.ts";
 
@@ -8,9 +8,9 @@ export type Seen = Map<string, Pick<Revision, "status" | "artifact_digest">>;
 
 export async function lookAtAll({ api, accepted }: World): Promise<Seen> {
   const seen: Seen = new Map();
-  await inLanes(
+  await runConcurrently(
     [...accepted.keys()].map((id) => async () => {
-      const { resources } = await surely(() => api.listRevisions({ deployment_id: id, limit: 100 }));
+      const { resources } = await retryUntilAnswered(() => api.listRevisions({ deployment_id: id, limit: 100 }));
       for (const { id, status, artifact_digest } of resources) seen.set(id, { status, artifact_digest });
     }),
   );
@@ -26,7 +26,7 @@ export async function waitUntilSettled(world: World): Promise<void> {
     return count;
   };
   await eventually(
-    () => surely(unsettled),
+    () => retryUntilAnswered(unsettled),
     (count) => count === 0,
     { what: "no revision in progress", timeoutMs: settleTimeoutMs },
   );
@@ -65,7 +65,7 @@ async function countTwice({ api }: World): Promise<number> {
   const seen = new Set<string>();
   let twice = 0;
   for (let after = "0"; ; ) {
-    const { events, position } = await surely(() =>
+    const { events, position } = await retryUntilAnswered(() =>
       api.listEvents({ types: ["revision.status"], after, order: "asc", limit: 1_000 }),
     );
     for (const { revision_id, data } of events) {

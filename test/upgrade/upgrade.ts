@@ -5,8 +5,8 @@ import { parseArgs } from "node:util";
 import { createClient } from "../../src/client/client.ts";
 import { keys, type Replica } from "../storm/fleet.ts";
 import { countLeftOnDisk } from "../storm/replica-counts.ts";
+import { judgeCounts, runConcurrently } from "../storm/retry-calls.ts";
 import { startSimulatedListener } from "../storm/simulated-listener.ts";
-import { inLanes, judge } from "../storm/surely.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { canContain, enterContained, isContained, runContained } from "../support/contained-process.ts";
 import { eventually } from "../support/eventually.ts";
@@ -86,7 +86,7 @@ async function upgrade(): Promise<{ passed: number; failed: number }> {
   }).catch(replicasLeft);
   // A killed server removes the artifact directories it left behind when it restarts.
   for (const replica of installation.replicas) await replica.restart();
-  return judge({ ...counts, ...(await countLeftOnDisk(installation.dataDirs)) });
+  return judgeCounts({ ...counts, ...(await countLeftOnDisk(installation.dataDirs)) });
 }
 
 interface Turn {
@@ -127,7 +127,9 @@ async function settle(stop: AsyncDisposableStack, directory: string, installatio
     ...{ accepted: new Map(), simulated: [], agents: [], starts: new Map() },
   };
   const names = Array.from({ length: Number(options.deployments) }, (_, index) => `simulated-${index}`);
-  await inLanes(names.map((name) => async () => void world.simulated.push(await act.createSimulated(world, name))));
+  await runConcurrently(
+    names.map((name) => async () => void world.simulated.push(await act.createSimulated(world, name))),
+  );
   for (let index = 0; index < Number(options.agents); index += 1) {
     world.agents.push(await act.createAgent(world, `agent-${index}`, { end: "0-end" }));
   }

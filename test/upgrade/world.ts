@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../src/client/client.ts";
-import { inLanes, surely } from "../storm/surely.ts";
+import { retryUntilAnswered, runConcurrently } from "../storm/retry-calls.ts";
 import type { AgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gates } from "./held-agent.ts";
@@ -42,7 +42,7 @@ export async function createSimulated({ api, accepted, listenerId }: World, name
     ...{ name, source: "external_docker" as const, source_config: { listener_id: listenerId } },
     source_revision_config: { image_uri: "registry.invalid/agent:1" },
   };
-  const made = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  const made = await retryUntilAnswered((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   accepted.set(made.id, [made.latest_revision_id as string]);
   return made.id;
 }
@@ -58,7 +58,7 @@ export async function createAgent(world: World, name: string, held: { end?: stri
       langgraph_config_path: "pierhead.json",
     },
   };
-  const made = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
+  const made = await retryUntilAnswered((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   accepted.set(made.id, [made.latest_revision_id as string]);
   world.starts.set(version, 1);
   return { id: made.id, name, pid: 0 };
@@ -67,7 +67,7 @@ export async function createAgent(world: World, name: string, held: { end?: stri
 /** Updates to another image or another commit. */
 export async function update({ api, accepted }: World, id: string, to: { image_uri: string } | { repo_ref: string }) {
   const body = { source_revision_config: to };
-  const { latest_revision_id: revision } = await surely((idempotencyKey) =>
+  const { latest_revision_id: revision } = await retryUntilAnswered((idempotencyKey) =>
     api.patchDeployment({ deployment_id: id, body }, { idempotencyKey }),
   );
   accepted.get(id)?.push(revision as string);
@@ -77,18 +77,21 @@ export async function update({ api, accepted }: World, id: string, to: { image_u
 export async function rollBack({ api, accepted }: World, id: string): Promise<void> {
   const revisions = accepted.get(id) as string[];
   const ids = { deployment_id: id, revision_id: revisions[0] as string };
-  const { latest_revision_id: revision } = await surely((idempotencyKey) =>
+  const { latest_revision_id: revision } = await retryUntilAnswered((idempotencyKey) =>
     api.redeployRevision(ids, { idempotencyKey }),
   );
   revisions.push(revision as string);
 }
 
 export async function remove({ api, accepted }: World, ids: string[]): Promise<void> {
-  await inLanes(
-    ids.map((id) => () => surely((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey }))),
+  await runConcurrently(
+    ids.map(
+      (id) => () =>
+        retryUntilAnswered((idempotencyKey) => api.deleteDeployment({ deployment_id: id }, { idempotencyKey })),
+    ),
   );
   for (const id of ids) {
-    await surely(() => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
+    await retryUntilAnswered(() => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
     accepted.delete(id);
   }
 }
@@ -96,7 +99,10 @@ export async function remove({ api, accepted }: World, ids: string[]): Promise<v
 export async function waitForStatus({ api, accepted }: World, ids: string[], status: string): Promise<void> {
   for (const id of ids) {
     await eventually(
-      () => surely(() => api.getRevision({ deployment_id: id, revision_id: accepted.get(id)?.at(-1) as string })),
+      () =>
+        retryUntilAnswered(() =>
+          api.getRevision({ deployment_id: id, revision_id: accepted.get(id)?.at(-1) as string }),
+        ),
       (revision) => revision.status === status,
       { timeoutMs: settleTimeoutMs, what: `${status} of ${id}` },
     );
@@ -105,7 +111,7 @@ export async function waitForStatus({ api, accepted }: World, ids: string[], sta
 
 /** Returns its URL at the gateway. */
 export async function pathOf({ api }: World, { id }: Agent): Promise<string> {
-  const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
+  const { url } = await retryUntilAnswered(() => api.getDeployment({ deployment_id: id }));
   return new URL(url ?? "").pathname;
 }
 
