@@ -59,7 +59,7 @@ export function Source({ deployment }: { deployment: Deployment }) {
           checked={onPush}
           onChange={(event) => setTyped({ ...typed, onPush: event.target.checked })}
         />
-        Deploy every push to the tracked branch
+        Deploy every push
       </label>
     </FormCard>
   );
