@@ -34,7 +34,8 @@ async function editWith(
     log: new BuildLog(() => {}),
     signal: new AbortController().signal,
   };
-  return withOtherVersion(context, text, gone);
+  // Without awaiting, the directory would be removed meanwhile.
+  return await withOtherVersion(context, text, gone);
 }
 
 test("replaces a version that no registry has in a bun.lock by the newest that everything allows", async () => {
