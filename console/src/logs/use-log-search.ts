@@ -83,10 +83,11 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     const own = new AbortController();
     ending.current = own;
     cursor.current = null;
+    let retry: ReturnType<typeof setTimeout> | undefined;
     const { query, span, from, to } = JSON.parse(key) as LogQuestion;
     const start_time = from ?? new Date(Date.now() - span * 1_000).toISOString();
     input.current = { query, start_time, ...(to !== undefined && { end_time: to }) };
-    void run(async (signal) => {
+    const search = run(async (signal) => {
       const answer = await client.searchLogs({ ...input.current, limit: pageLines, counts: true }, { signal });
       signal.throwIfAborted();
       cursor.current = answer.next_cursor;
@@ -99,7 +100,15 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
       });
       if (lines.length === 0) await readOlder(signal);
     });
-    return () => own.abort();
+    // A follow begins only after the first answer, so that a server that is away at first would stay away for this page.
+    void search.then((error) => {
+      if (own.signal.aborted || error === undefined || !isPassing(error)) return;
+      retry = setTimeout(() => setRound((before) => before + 1), retryMs);
+    });
+    return () => {
+      own.abort();
+      clearTimeout(retry);
+    };
   }, [client, key, run, readOlder]);
 
   useFollow(isFollowing && found.answered === key, { latest, input: input.current, setFound });
@@ -135,18 +144,21 @@ const withOlder = (before: FoundLogs, { logs, next_cursor, searched_to }: LogSea
   hasOlder: next_cursor !== null,
 });
 
-/** Returns a function that runs calls, which end with the question, and shows their failure. */
+/** Returns a function that runs calls, which end with the question, and shows and returns their failure. */
 function useRun(ending: RefObject<AbortController>, setFound: Dispatch<SetStateAction<FoundLogs>>) {
   return useCallback(
-    async (work: (signal: AbortSignal) => Promise<void>) => {
+    async (work: (signal: AbortSignal) => Promise<void>): Promise<unknown> => {
       const { signal } = ending.current;
       setFound((before) => ({ ...before, isReading: true, problem: null }));
+      let failure: unknown;
       try {
         await work(signal);
       } catch (error) {
+        failure = error;
         if (!signal.aborted) setFound((before) => ({ ...before, problem: textOf(error) }));
       }
       if (!signal.aborted) setFound((before) => ({ ...before, isReading: false }));
+      return failure;
     },
     [ending, setFound],
   );
