@@ -10,6 +10,9 @@ import { create } from "tar";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { startApi } from "./harness.ts";
 
+// Detections of other tests leave nothing here.
+const temporary = await mkdtemp(path.join(tmpdir(), "pierhead-test-"));
+process.env["TMPDIR"] = temporary;
 const t = await startApi();
 const repository = await createAgentRepository();
 const server = createServer((request, response) => t.api.routing(request, response));
@@ -18,6 +21,7 @@ after(async () => {
   server.close();
   server.closeAllConnections();
   await repository[Symbol.asyncDispose]();
+  await rm(temporary, { recursive: true, force: true });
 });
 
 const detect = (payload: object, key?: string) =>
