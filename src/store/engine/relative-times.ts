@@ -15,6 +15,7 @@ export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = 
   branch_watches: ["look_at"],
   commit_reports: ["retry_at"],
   previews: ["retry_at"],
+  image_removals: ["next_at", "leased_until"],
 };
 
 /**
@@ -22,13 +23,13 @@ export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = 
  * same holds for the end of a token: one that looks expired is refreshed, but one that looks valid after its end makes the
  * user's call fail.
  */
-const mayBeEarly = new Set(["run_at", "next_attempt_at", "retry_at", "look_at", "expires_at"]);
+const mayBeEarly = new Set(["run_at", "next_attempt_at", "retry_at", "look_at", "next_at", "expires_at"]);
 
 /** A lease written after the clock was set but before this shift must not last as long as the jump. */
-const leases = new Set(["lease_until", "refresh_until"]);
+const leases = new Set(["lease_until", "leased_until", "refresh_until"]);
 
-/** Above every lease: the longest are those of webhook deliveries and OAuth provider calls, a little over a minute. */
-const leaseMsMax = 120_000;
+/** Above every lease: the longest is that of a removal of an image, two and a half minutes. */
+const leaseMsMax = 180_000;
 
 /** More than a busy second or a correction by NTP explains: an operator has set the clock. */
 export const clockJumpMinMs = 2_000;
