@@ -48,6 +48,38 @@ ValueError: no`;
   assert.deepEqual(errorsOf(`starting\n${drawn}\nstarting`), drawn.split("\n"));
 });
 
+test("ends with the record of a JSON logger that has a whole traceback", () => {
+  const failed = { level: "error", event: "Run failed", exception: `${traceback}\n` };
+  const log = [failed, { level: "info", event: "request completed" }].map((record) => JSON.stringify(record));
+  assert.equal(errorsOf(log.join("\n")).length, 1);
+});
+
+test("leaves lines with a level of their own that rich indents below an error", () => {
+  const failed =
+    "[11/28/26 22:00:00] ERROR    Request failed because      server.py:10\n                             of a timeout";
+  const others = ["INFO     Processing request", "WARNING  slow", "INFO     Processing request"];
+  const indent = " ".repeat(20);
+  assert.deepEqual(errorsOf([failed, ...others.map((other) => indent + other)].join("\n")), failed.split("\n"));
+});
+
+test("leaves an access log that another thread writes within a traceback", () => {
+  const [head = "", frame = "", code = "", ...rest] = traceback.split("\n").slice(1);
+  const access = 'INFO:     127.0.0.1:1 - "GET / HTTP/1.1" 200 OK';
+  assert.deepEqual(errorsOf([head, frame, access, code, ...rest, access].join("\n")), [head, frame, code, ...rest]);
+});
+
+test("ends an exception group with its last line", () => {
+  const group = `  + Exception Group Traceback (most recent call last):
+  |   File "/srv/main.py", line 3, in run
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/srv/main.py", line 9, in step
+    | ValueError: no
+    +------------------------------------`;
+  assert.deepEqual(errorsOf(`starting\n${group}\nlistening\nready`), group.split("\n"));
+});
+
 test("continues an error across reads of one stream, and not in the other stream", () => {
   const levels: ContinuedLevels = {};
   const [begin, frame, end] = ["Traceback (most recent call last):", '  File "main.py", line 1', "main.Broken"];

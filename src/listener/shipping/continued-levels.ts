@@ -22,6 +22,12 @@ const chained =
   /^(?:The above exception was the direct cause of the following exception:|During handling of the above exception, another exception occurred:)$/;
 const closing = /^(?:[}\])]+[,;]?$|Caused by: )/;
 
+/** The last line of an exception group. */
+const groupEnd = /^\s*\+-+$/;
+
+/** Loggers such as that of `rich` indent a line that has the same time as the one before. */
+const ownLevel = /^\s*\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?)\b/;
+
 /**
  * Gives the lines that continue an error its level: frames, source lines and exceptions of tracebacks, and indented lines such as
  * those of a stack in JavaScript. They have no level of their own, and a search for errors would return an error without its cause.
@@ -41,12 +47,18 @@ function levelOf(
 ): { level: Line["level"]; continued: Continued | undefined } {
   if (tracebackStart.test(message)) {
     const severe = isSevere(level) ? level : "ERROR";
-    return { level: severe, continued: { level: severe, traceback: "inside", lines: 0 } };
+    // A record in JSON has the whole traceback in one message.
+    const traceback = message.includes("\n") ? "none" : "inside";
+    return { level: severe, continued: { level: severe, traceback, lines: 0 } };
   }
+  const isInside = before?.traceback === "inside";
+  // Another thread may write between the lines of a traceback.
+  if (ownLevel.test(message) && !isSevere(level) && !(isInside && indented.test(message)))
+    return { level, continued: isInside ? { ...before, lines: before.lines + 1 } : undefined };
   if (before === undefined || before.lines >= continuedLinesMax || !continues(message, before))
     return { level, continued: isSevere(level) ? { level, traceback: "none", lines: 0 } : undefined };
   const shown = isSevere(level) ? level : before.level;
-  const isException = before.traceback === "inside" && message.trim() !== "" && !indented.test(message);
+  const isException = isInside && message.trim() !== "" && (!indented.test(message) || groupEnd.test(message));
   const traceback = isException ? "after" : before.traceback;
   return { level: shown, continued: { level: before.level, traceback, lines: before.lines + 1 } };
 }
