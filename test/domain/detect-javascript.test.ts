@@ -81,3 +81,14 @@ test("sets no variable that turns a transport of an MCP server off", async () =>
     assert.deepEqual(server?.variables ?? {}, {}, name);
   }
 });
+
+test("starts the file of a development script of a package whose pnpm-workspace.yaml has only settings", async () => {
+  const files = {
+    "package.json": JSON.stringify({ scripts: { dev: "tsx watch src/agent.ts" }, devDependencies: { tsx: "4" } }),
+    "src/agent.ts": 'import { serve } from "@hono/node-server";\nserve({ port: process.env.PORT });',
+  };
+  const { server } = await detect({ ...files, "pnpm-workspace.yaml": "onlyBuiltDependencies:\n  - esbuild\n" });
+  assert.equal(server?.start, "tsx src/agent.ts");
+  const { server: ofRoot } = await detect({ ...files, "pnpm-workspace.yaml": "packages:\n  - apps/*\n" });
+  assert.equal(ofRoot, null);
+});

@@ -47,7 +47,9 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
     Object.keys(objectOf(manifest[kind])),
   );
-  const isWorkspaceRoot = manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml");
+  // pnpm also keeps the settings of a single package in this file.
+  const hasPnpmMembers = /^packages[ \t]*:/m.test(await textIn(reader, files, "pnpm-workspace.yaml"));
+  const isWorkspaceRoot = manifest["workspaces"] !== undefined || hasPnpmMembers;
   const read = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
   const sources = { ...read, texts: read.texts.map(({ file, text }) => ({ file, text: withoutComments(text) })) };
   const texts = sources.texts.map(({ text }) => text);
