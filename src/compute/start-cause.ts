@@ -16,8 +16,8 @@ export function findStartCause(lines: readonly string[], unset: readonly string[
   const cause =
     (missing === null ? null : missing.sentence) ??
     missingModule(plain) ??
-    findMissingExport(plain)?.sentence ??
     portInUse(plain) ??
+    missingExport(plain) ??
     missingTables(plain) ??
     unreachable(plain) ??
     rootException(plain);
@@ -226,6 +226,12 @@ function misfittingPackage(line: string): string | null {
     return `The installed version of the npm package '${name}' has no '${name}/${subpath}', which other code imports. Choose a version of it in package.json and the lock file that fits the others.`;
   if (owner === undefined) return null;
   return `The installed version of the npm package '${owner}' exports no '${lacking}', which other code imports. Choose a version of it in package.json and the lock file that fits the code.`;
+}
+
+/** A program that goes on after such an import, with another one or without, ends for another reason. */
+function missingExport(lines: readonly string[]): string | null {
+  const found = findMissingExport(lines);
+  return found === null || rootException(lines.slice(found.at + 1)) !== null ? null : found.sentence;
 }
 
 /** The port in the messages of Node, uvicorn and gunicorn. */

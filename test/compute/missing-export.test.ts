@@ -74,3 +74,25 @@ test("leaves names that a package lacks, and servers that were ready, to their o
   assert.match(explain(inPackage).message, /SyntaxError: The requested module/);
   assert.doesNotMatch(explain(node, true).message, /Correct the import/);
 });
+
+test("leaves an import that the program went on without, and names the error that ended it", () => {
+  const after = ["", "During handling of the above exception, another exception occurred:", "", python[0] ?? ""];
+  const { message, lastLines } = explain([...python, ...after, "ValueError: no model for the agent"]);
+  assert.match(message, /before it was ready\. ValueError: no model for the agent/);
+  assert.ok(lastLines.includes("ValueError: no model for the agent"), lastLines.join("\n"));
+  const taken =
+    "ERROR: [Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use";
+  assert.match(explain([...python, taken]).message, /Another program listens on port 8000/);
+});
+
+test("does not ask to define a name of a package that is not installed, or of Python", () => {
+  const from = (file: string) => [
+    ...python.slice(0, -1),
+    `ImportError: cannot import name 'genai' from 'google' (${file})`,
+  ];
+  for (const file of ["unknown location", "/usr/lib/python3.12/collections/__init__.py"]) {
+    const { message } = explain(from(file));
+    assert.doesNotMatch(message, /define the name/);
+    assert.match(message, /ImportError: cannot import name 'genai' from 'google'/);
+  }
+});
