@@ -4,6 +4,10 @@ import type { Failure, FailureCode } from "../contract/revisions/failure.ts";
 
 export const failure = (code: FailureCode, variables: string[] = []): Failure => ({ code, variables });
 
+/** Whether a variable was missing that is among these names: the user sets it to run that code. */
+export const lacksOneOf = (failed: Failure | null, names: readonly string[]): boolean =>
+  failed?.code === "variables_missing" && failed.variables.some((name) => names.includes(name));
+
 /** Codes of the reasons that builds end with (src/builds/failure.ts). */
 const buildCodes: Readonly<Record<string, FailureCode>> = {
   ArchiveRefused: "archive_refused",

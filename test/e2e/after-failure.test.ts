@@ -49,6 +49,28 @@ test("says that the revision before a failed one starts again, and never advises
   assert.match(dry.stdout, /did not deploy, so its code stays out/);
 });
 
+test("names the code that a variable starts before it is set", async () => {
+  await using source = await createDirectory(nodeAgent("one"));
+  assert.equal((await cli(["deploy", source.directory, "--name", "asks"])).code, 0);
+  await using asking = await createDirectory({
+    ...nodeAgent("two"),
+    "server.js": `if (!process.env.TEST_MODEL_KEY) throw new Error("TEST_MODEL_KEY is not set");\n${nodeAgent("two")["server.js"]}`,
+  });
+  const failed = await cli(["deploy", asking.directory, "--name", "asks"]);
+  assert.match(failed.stderr, /pierhead env set asks TEST_MODEL_KEY/);
+
+  const [{ latest_revision_id: latest = null } = {}] = (await server.client.listDeployments({ name_contains: "asks" }))
+    .resources;
+  const dry = await cli(["env", "set", "asks", "TEST_MODEL_KEY", "--dry-run"], "k");
+  assert.match(dry.stdout, new RegExp(`The code of revision ${latest?.slice(0, 8)}, which lacked a variable, runs`));
+  assert.doesNotMatch(dry.stdout, /stays out/);
+  const other = await cli(["env", "set", "asks", "LEVEL", "--dry-run"], "high");
+  assert.match(other.stdout, /did not deploy, so its code stays out/);
+  assert.equal((await cli(["env", "set", "asks", "TEST_MODEL_KEY"], "k")).code, 0);
+  const { stdout: url } = await cli(["open", "asks"]);
+  assert.match(await (await fetch(url.trim())).text(), /two/);
+});
+
 test("finds a failed request by its x-request-id, its traceback among the errors, and counts it in why", async () => {
   const fails = `
 const http = require("node:http");

@@ -5,6 +5,7 @@ import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { RevisionReason } from "../../contract/revisions/revision.ts";
 import type { ChangeVariables, ScaleDeployment } from "../../contract/revisions/run-again.ts";
+import { lacksOneOf } from "../../domain/failures.ts";
 import { applyPush } from "../../domain/patch.ts";
 import { redeploySettings } from "../../domain/redeploy.ts";
 import { isFinal } from "../../domain/revision-status.ts";
@@ -158,9 +159,8 @@ export async function findRunning(trx: Trx, row: DeploymentRow): Promise<Revisio
  */
 async function findAsking(trx: Trx, row: DeploymentRow, { set }: ChangeVariables): Promise<RevisionRow | undefined> {
   const latest = await findRevisionOf(trx, row, row.latest_revision_id);
-  const { code, variables = [] } = latest?.failure ?? {};
-  const isMet = code === "variables_missing" && (set ?? []).some(({ name }) => variables.includes(name));
-  return isMet ? latest : undefined;
+  const names = (set ?? []).map(({ name }) => name);
+  return latest !== undefined && lacksOneOf(latest.failure, names) ? latest : undefined;
 }
 
 /** Returns a revision of a deployment by its id. */

@@ -3,6 +3,7 @@ import { isSettled } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
+import { lacksOneOf } from "../../domain/failures.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { mask } from "../terminal/mask.ts";
@@ -153,11 +154,18 @@ async function dryRun(session: Session, deployment: Deployment, { set, remove }:
     return;
   }
   const change = { name: deployment.name, action: "change" as const, fields: [], variables };
-  answerDryRun(session, [change], await effectsOn(session, deployment));
+  answerDryRun(session, [change], await effectsOn(session, deployment, set ?? []));
 }
 
-/** Says which code would run in the new revision: after a failed revision, that of the revision that serves. */
-async function effectsOn(session: Session, deployment: Deployment): Promise<string[]> {
+/**
+ * Says which code would run in the new revision: after a failed revision, that of the revision that serves, unless the failed one
+ * lacks a variable that is set now.
+ */
+async function effectsOn(
+  session: Session,
+  deployment: Deployment,
+  set: readonly { name: string }[],
+): Promise<string[]> {
   const { latest_revision_id: latest, active_revision_id: active } = deployment;
   if (latest === null) return [];
   const failed = await findFailed(session, deployment);
@@ -168,6 +176,9 @@ async function effectsOn(session: Session, deployment: Deployment): Promise<stri
     isDeepStrictEqual(failed.source_revision_config, serving.source_revision_config)
   )
     return [`The current code runs in a new revision.${whileRollingOut(deployment)}`];
+  const names = set.map(({ name }) => name);
+  if (lacksOneOf(failed.failure, names))
+    return [`The code of revision ${shortId(failed.id)}, which lacked a variable, runs in a new revision.`];
   return [
     `The code of revision ${shortId(serving.id)} runs in a new revision.${whileRollingOut(deployment)}`,
     leftOut(deployment, failed),
