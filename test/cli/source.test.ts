@@ -384,7 +384,7 @@ test("packs the directories above a JavaScript project that it links or whose se
     "alone/package.json": '{"main": "server.js", "dependencies": {"words": "file:./words"}}',
     "alone/server.js": "app.listen(1)",
     "alone/tsconfig.json":
-      '{"extends": "./tsconfig.build.json", "compilerOptions": {"outDir": "../core", "typeRoots": ["../node_modules/@types"]}}',
+      '{"extends": "./tsconfig.build.json", "compilerOptions": {"outDir": "../core", "typeRoots": ["../node_modules/@types"]}, "exclude": ["../core", "../**/node_modules"]}',
     "node_modules/@types/a/index.d.ts": "",
   });
   const rootOf = async (name: string) => {

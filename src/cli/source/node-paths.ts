@@ -31,6 +31,9 @@ async function pathsOf(directory: string): Promise<string[]> {
 const typescriptPath =
   /(?<!"(?:outDir|outFile|declarationDir|tsBuildInfoFile|baseUrl|rootDir)"\s{0,9}:\s{0,9})"(\.\.\/[^"\n*]{0,200})/g;
 
+/** What a configuration leaves out, such as build results of the directories beside the project. */
+const excluded = /"exclude"\s{0,9}:\s{0,9}\[[^\]]{0,10000}\]/g;
+
 const typescriptConfigsMax = 10;
 
 /** Returns the directories that `tsconfig.json`, `tsconfig.app.json` and the like name outside the project. */
@@ -42,7 +45,7 @@ async function typescriptPaths(directory: string): Promise<string[]> {
     names.slice(0, typescriptConfigsMax).map((name) => readFile(path.join(directory, name), "utf8").catch(() => "")),
   );
   return texts
-    .flatMap((text) => [...text.matchAll(typescriptPath)].map(([, name = ""]) => name))
+    .flatMap((text) => [...text.replaceAll(excluded, "").matchAll(typescriptPath)].map(([, name = ""]) => name))
     .filter((name) => !name.includes("node_modules"))
     .map((name) => path.resolve(directory, /\.\w+$/.test(name) ? path.dirname(name) : name));
 }
