@@ -44,12 +44,15 @@ test("does not take the code of documentation for the server of a package", asyn
   assert.match(because, /its samples do: docs_src\/tutorial\.py \(Starlette\)/);
 });
 
-test("lets Auth.js trust the host name of the gateway", async () => {
-  const variablesOf = async (...packages: string[]) =>
-    (await detect({ "package.json": manifest("next", ...packages) })).server?.variables;
-  for (const name of ["next-auth", "@auth/express"])
-    assert.deepEqual(await variablesOf(name), { AUTH_TRUST_HOST: "true" });
-  assert.equal(await variablesOf("next-authenticated"), undefined);
+test("lets Auth.js trust the host name of the gateway, and leaves NEXTAUTH_URL to NextAuth.js 4", async () => {
+  const variablesOf = async (packages: Record<string, string>) =>
+    (await detect({ "package.json": JSON.stringify({ dependencies: { next: "16", ...packages } }) })).server?.variables;
+  for (const version of ["5.0.0-beta.30", "^5.0.0", "beta"])
+    assert.deepEqual(await variablesOf({ "next-auth": version }), { AUTH_TRUST_HOST: "true" }, version);
+  assert.deepEqual(await variablesOf({ "@auth/express": "^0.12.1" }), { AUTH_TRUST_HOST: "true" });
+  for (const version of ["^4.24.11", "4", "~4.5.0", "latest"])
+    assert.equal(await variablesOf({ "next-auth": version, "@auth/prisma-adapter": "^2" }), undefined, version);
+  assert.equal(await variablesOf({ "next-authenticated": "5" }), undefined);
 });
 
 test("starts a page of Gradio that another file makes, with the options that it passes to Gradio", async () => {

@@ -104,7 +104,7 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   const variables = {
     ...(isSet ? { [setting.name]: setting.value } : {}),
     ...(needsDeno ? denoAddress : {}),
-    ...([...node.packages].some((name) => authJs.test(name)) ? trustedHost : {}),
+    ...(node.hasAuthJs ? trustedHost : {}),
   };
   const how = script === undefined ? node.entry : `its ${script} script`;
   return {
@@ -123,9 +123,11 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   };
 }
 
-/** Auth.js answers 500 behind a proxy unless it may use the host name that the proxy gives. The gateway sends its own, never that of a client. */
+/**
+ * Auth.js answers 500 behind a proxy unless it may use the host name of the request, and AUTH_URL overrides that name. Version 4 of
+ * NextAuth.js needs NEXTAUTH_URL, which this variable would disable.
+ */
 const trustedHost = { AUTH_TRUST_HOST: "true" };
-const authJs = /^(?:next-auth$|@auth\/)/;
 
 /** Host names that the servers of some frameworks require. */
 function localHostFor({ id, start, otherwise }: NodePreset, node: NodeFacts, command: string) {

@@ -9,6 +9,8 @@ export interface NodeFacts {
   scripts: Readonly<Record<string, string>>;
   /** Names of all dependencies, with development dependencies. */
   packages: ReadonlySet<string>;
+  /** Whether it has Auth.js, which is version 5 of NextAuth.js. */
+  hasAuthJs: boolean;
   /** A server file: `main` or `bin` of package.json, the file of a development script, or a file with a usual name. */
   entry: string | null;
   /**
@@ -44,12 +46,11 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
       (entry): entry is [string, string] => typeof entry[1] === "string",
     ),
   );
-  const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
-    Object.keys(objectOf(manifest[kind])),
+  const dependencies = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+    Object.entries(objectOf(manifest[kind])),
   );
-  // pnpm also keeps the settings of a single package in this file.
-  const hasPnpmMembers = /^packages[ \t]*:/m.test(await textIn(reader, files, "pnpm-workspace.yaml"));
-  const isWorkspaceRoot = manifest["workspaces"] !== undefined || hasPnpmMembers;
+  const packages = dependencies.map(([name]) => name);
+  const isWorkspaceRoot = hasMembers(manifest, await textIn(reader, files, "pnpm-workspace.yaml"));
   const read = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
   const sources = { ...read, texts: read.texts.map(({ file, text }) => ({ file, text: withoutComments(text) })) };
   const texts = sources.texts.map(({ text }) => text);
@@ -79,6 +80,7 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   return {
     scripts,
     packages: new Set(packages),
+    hasAuthJs: hasAuthJs(new Map(dependencies)),
     entry,
     exportsApp,
     needsBun:
@@ -98,6 +100,17 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
   };
+}
+
+/** pnpm-workspace.yaml may also have only the settings of a single package. */
+const hasMembers = ({ workspaces }: Record<string, unknown>, pnpmWorkspace: string) =>
+  workspaces !== undefined || /^packages[ \t]*:/m.test(pnpmWorkspace);
+
+/** Adapters such as @auth/prisma-adapter also fit version 4. */
+function hasAuthJs(versions: ReadonlyMap<string, unknown>): boolean {
+  const nextAuth = versions.get("next-auth");
+  if (nextAuth === undefined) return [...versions.keys()].some((name) => name.startsWith("@auth/"));
+  return /^\D{0,9}(?:[5-9]|\d\d)(?:\.|$)|^(?:beta|next|canary|experimental)$/.test(String(nextAuth));
 }
 
 const textIn = async (reader: ProjectReader, files: ReadonlySet<string>, name: string) =>
