@@ -70,3 +70,15 @@ eachDatabase("a registry that refuses is asked again later, and what it removed 
     "its listener was lost",
   );
 });
+
+eachDatabase("images that wait are claimed at once when the registry refuses only one of a removal", async (db) => {
+  const world = await makeBuilder(db);
+  for (const letter of ["a", "b"]) await unusedImage(db, world, letter, letter);
+  await dropSupersededArtifacts(db, 10);
+  const removal = await claimImageRemoval(db, world.listenerId);
+  await unusedImage(db, world, "c", "c");
+  await dropSupersededArtifacts(db, 10);
+  const id = removal?.removal_id as string;
+  await endImageRemoval(db, world.listenerId, { removal_id: id, removed: [digestOf("a")], message: "immutable" });
+  assert.deepEqual((await claimImageRemoval(db, world.listenerId))?.references, [digestOf("c")]);
+});

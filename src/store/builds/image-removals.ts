@@ -69,7 +69,7 @@ export async function claimImageRemoval(db: Db, listenerId: string): Promise<Ima
     : { removal_id: id, references: rows.map(({ reference }) => reference), timeout_s: timeoutS };
 }
 
-/** Forgets the images that are gone. The others are tried again later, and so are all of this listener when the registry refuses one. */
+/** Forgets the images that are gone. The others are tried again later, and so are all of this listener when the registry deletes none. */
 export async function endImageRemoval(db: Db, listenerId: string, end: ImageRemovalEnd): Promise<void> {
   const { removal_id: id, removed, message } = end;
   await db.query(sql`
@@ -80,6 +80,6 @@ export async function endImageRemoval(db: Db, listenerId: string, end: ImageRemo
     update image_removals
        set lease_id = null, leased_until = null, next_at = now() + ${retryHours} * interval '1 hour'
      where listener_id = ${listenerId} and reference <> all(${removed}::text[])
-       and (lease_id = ${id} or ${message !== null}::boolean and lease_id is null)`);
+       and (lease_id = ${id} or ${message !== null && removed.length === 0}::boolean and lease_id is null)`);
   db.changes.wake();
 }

@@ -3,6 +3,8 @@ import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -46,6 +48,15 @@ test("says that a registry deletes no images, and leaves them", { skip }, async 
   assert.equal(await registry.has(image), true);
 });
 
+test("removes the other images when the registry protects one of them", { skip }, async (context) => {
+  const registry = await startRegistry(context, { deletes: true });
+  const [first, kept, last] = [await registry.push("one"), await registry.push("kept"), await registry.push("last")];
+  const host = await startProtection(context, registry.host, kept);
+  const { removed, message } = await remove(context, host, [first, kept, last]);
+  assert.deepEqual([removed, message], [[0, 2], "the registry answered 412: the tag is immutable"]);
+  assert.deepEqual(await Promise.all([first, kept, last].map(registry.has)), [false, true, false]);
+});
+
 test("reports a registry that cannot be reached", async (context) => {
   const { removed, message } = await remove(context, `127.0.0.1:${await freePort()}`, [digestOf("x")]);
   assert.deepEqual(removed, []);
@@ -61,6 +72,19 @@ async function remove(context: TestContext, host: string, references: string[]) 
   const [code] = await once(child, "exit");
   assert.equal(code, 0);
   return JSON.parse(await readFile(report, "utf8")) as { removed: number[]; message: string | null };
+}
+
+/** Passes requests on to a registry, but refuses to delete one image, as registries with immutable tags do. */
+async function startProtection(context: TestContext, registryHost: string, digest: string): Promise<string> {
+  const server = createServer(async ({ method = "", url = "", headers }, response) => {
+    if (method === "DELETE" && url.endsWith(digest)) return response.writeHead(412).end("the tag is immutable");
+    const { accept = "*/*" } = headers;
+    const answer = await fetch(`http://${registryHost}${url}`, { method, headers: { accept } });
+    response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  context.after(() => server.close());
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 /** A registry of this machine. `push` stores an image under a tag, and `has` looks for a tag or digest. */

@@ -45,6 +45,10 @@ const isTemporary = (error: unknown): boolean =>
     ? error.status >= 500 || error.status === 429
     : error instanceof TypeError && error.cause !== undefined;
 
+/** Whether a registry refuses something for a reason that does not hold for other images. */
+export const isAboutOneImage = (error: unknown): boolean =>
+  error instanceof Refusal && ![401, 403, 405].includes(error.status) && !isTemporary(error);
+
 interface Credential {
   username: string;
   password: string;

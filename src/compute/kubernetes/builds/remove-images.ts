@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { openRepository, type Registry, retry } from "./registry.ts";
+import { isAboutOneImage, openRepository, type Registry, retry } from "./registry.ts";
 
 /**
  * Main program of a removal: deletes images from a registry, and writes to the termination log which of them are gone, by their
@@ -15,11 +15,16 @@ async function main([repository = "", ...references]: string[]): Promise<void> {
   try {
     const registry = await openRepository(repository, process.env);
     for (const [position, reference] of references.entries()) {
-      await retry(() => remove(registry, reference));
-      removed.push(position);
+      try {
+        await retry(() => remove(registry, reference));
+        removed.push(position);
+      } catch (error) {
+        // One image that the registry protects must not keep the others there.
+        if (!isAboutOneImage(error)) throw error;
+        message ??= (error as Error).message;
+      }
     }
   } catch (error) {
-    // A registry that refuses one image refuses the others too.
     message = error instanceof Error ? error.message : String(error);
   }
   console.log(
