@@ -188,3 +188,44 @@ test("a listener removes images as soon as nothing needs them", async () => {
   assert.deepEqual(removed.toSorted(), [`cache-${made.id}`, digestOf("looped")]);
   assert.equal(await session.claimImageRemoval(null, signal), null);
 });
+
+test("a listener stops a removal that its cluster does not run in time", async () => {
+  const opened = await openListener("held");
+  const { id, session } = opened;
+  await repository.commit({ "server.js": "// held back" });
+  const made = await deploy("held", id);
+  await build(opened, "held");
+  await isAssigned(session, made.id);
+  const jobs: string[] = [];
+  const removed: string[] = [];
+  const cluster: ImageBuilds = {
+    start: async () => {},
+    inspect: async () => null,
+    readLog: async (_, cursor) => ({ lines: [], cursor }),
+    list: async () => [],
+    remove: async (removal) => void removed.push(removal),
+    startRemoval: async ({ removal_id }) => void jobs.push(removal_id),
+    inspectRemoval: async () => null,
+  };
+  await remove(session, made.id);
+  const hurried: ListenerSession = {
+    ...session,
+    claimImageRemoval: async (...claim) => {
+      const removal = await session.claimImageRemoval(...claim);
+      return removal && { ...removal, timeout_s: 1 };
+    },
+  };
+  const options = { builds: cluster, controlPlaneUrl: server.url, clock: systemClock, logger: createLogger("silent") };
+  const builds = new ClusterBuilds({ ...options, onStale: assert.fail });
+  builds.follow(hurried);
+  try {
+    await eventually(
+      async () => removed.length,
+      (count) => count > 0,
+      { timeoutMs: 60_000, what: "the end of the removal" },
+    );
+  } finally {
+    builds.close();
+  }
+  assert.deepEqual(removed, jobs);
+});

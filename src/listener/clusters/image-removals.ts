@@ -60,13 +60,14 @@ function pauseMsAfter(error: unknown, logger: Logger): number {
   return nextMs;
 }
 
-/** Runs one removal to its end. The cluster ends it if it takes too long. */
+/** Runs one removal to its end, or stops it after its time. */
 async function remove(
   { builds, clock }: RemovalOptions,
   removal: ImageRemoval,
   session: ListenerSession,
   signal: AbortSignal,
 ): Promise<ImageRemovalEnd> {
+  const endsAtMs = clock.monotonicMs() + removal.timeout_s * 1_000;
   const call = <T>(act: (ending: AbortSignal) => Promise<T>) =>
     withDeadline({ clock, timeoutMs: callTimeoutMs, signal }, act);
   try {
@@ -74,6 +75,9 @@ async function remove(
     for (;;) {
       const end = await call((ending) => builds.inspectRemoval(removal, ending));
       if (end !== null) return { ...end, message: end.message && sanitizeText(end.message) };
+      // A Job that a quota or a queue of the cluster holds back must not start when builds push again.
+      if (clock.monotonicMs() >= endsAtMs)
+        return { removal_id: removal.removal_id, removed: [], message: "the cluster did not end its Job in time" };
       await sleep(clock, pollMs, signal);
     }
   } catch (error) {
