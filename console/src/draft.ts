@@ -120,8 +120,10 @@ const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 export function bodyOf(draft: Draft): CreateDeployment {
   const body = typedBodyOf(draft);
   if (draft.copied === null) return body;
-  const { secret_references, ...settings } = draft.copied;
-  return { ...body, source_config: { ...settings, ...body.source_config }, secret_references };
+  const { secret_references, resource_spec, ...settings } = draft.copied;
+  // The type of a deployment that this server builds defines its sizes, so the server refuses a spec beside it.
+  const sizes = isHere(draft) && draft.source !== "external_docker" ? {} : { resource_spec };
+  return { ...body, source_config: { ...settings, ...sizes, ...body.source_config }, secret_references };
 }
 
 function typedBodyOf(draft: Draft): CreateDeployment {

@@ -13,7 +13,7 @@ export const trialSourceOf = ({ source }: Revision): Draft["source"] | undefined
 
 /**
  * Returns a new deployment with the code of a revision, to try it without traffic: the commit or image of the revision, and the
- * settings and variables that its deployment has now. It sleeps while no request comes.
+ * settings and variables that its deployment has now. It sleeps while no request comes if this server builds and runs it.
  */
 export function trialOf(deployment: Deployment, revision: Revision, groupIds: string[]): Draft {
   const { source_config: config, secrets, secret_references: references } = deployment;

@@ -7,7 +7,7 @@ import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
 const timeoutMs = 120_000;
 
 const world = await startWorld({ PIERHEAD_ALLOW_PRIVATE_NETWORK: "true" });
-const { findings, open, pierhead } = world;
+const { findings, open, pierhead, requests } = world;
 const { client } = pierhead;
 const repositories = await startRepositories();
 after(() => repositories[Symbol.asyncDispose]());
@@ -124,5 +124,63 @@ test("a user points the deployment to another config file and to pushes, and the
   );
   assert.deepEqual([source_config.repo_url, latest_revision_id], [made.source_config.repo_url, third.revision_id]);
   assert.deepEqual(await findings(page), []);
+  await page.context().close();
+});
+
+test("a trial of a deployment with a number of replicas is created", async () => {
+  const scaled = await client.createDeployment({
+    body: {
+      name: "scaled",
+      source: "github",
+      secrets: [],
+      source_config: {
+        repo_url: repositories.urlOf("greeter"),
+        build_on_push: false,
+        deployment_type: "prod",
+        resource_spec: { min_scale: 1, max_scale: 2 },
+      },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const page = await open({ path: `/host/new?of=${scaled.id}&revision=${scaled.latest_revision_id}` });
+  await page.getByText("Revision 1 of scaled, without its traffic").waitFor();
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await eventually(
+    async () => (await client.listDeployments({ name: "scaled-rev-1" })).resources,
+    ({ length }) => length === 1,
+    { timeoutMs: 20_000, what: "the trial" },
+  );
+  await page.context().close();
+});
+
+test("a trial that is opened again has the variables that the deployment has by then", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground?revision=${first.revision_id}` });
+  const begin = page.getByRole("link", { name: "Try revision 1 …" });
+  await begin.click();
+  const value = page.getByLabel("Value of REGION");
+  await value.waitFor();
+  assert.equal(await value.inputValue(), "eu");
+  await page.goBack();
+  await begin.waitFor();
+  const secrets = [{ name: "REGION", value: "us" }];
+  await client.patchDeployment({ deployment_id: made.id, body: { secrets } });
+  await begin.click();
+  await value.waitFor();
+  assert.equal(await value.inputValue(), "us");
+  await page.context().close();
+});
+
+test("a reader sees a revision that does not serve, without a detection that only deployers may ask for", async () => {
+  const { key } = await client.createApiKey({ body: { name: "reader", role: "reader" } });
+  requests.length = 0;
+  const page = await open({ key, path: `${addressOf(made)}/playground?revision=${first.revision_id}` });
+  const idle = page.getByRole("region", { name: "Revision 1" });
+  await idle.getByText("A deployer can run it as a deployment of its own.").waitFor();
+  await idle.getByRole("link", { name: "Its build log" }).click();
+  await idle.waitFor({ state: "detached" });
+  assert.deepEqual(
+    requests.filter(({ url }) => url.includes("/v2/detections")),
+    [],
+  );
   await page.context().close();
 });

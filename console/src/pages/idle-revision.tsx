@@ -20,7 +20,7 @@ import { trialOf, trialSourceOf } from "../trial.ts";
  * revision that serves. The page shows what its source says, and leads to a deployment of its own.
  */
 export function IdleRevision({ deployment, revisionId }: { deployment: Deployment; revisionId: string }) {
-  const { client } = useSession();
+  const { client, mayChange } = useSession();
   const found = useQuery({
     queryKey: ["deployment", deployment.id, "revision", revisionId],
     queryFn: ({ signal }) => client.getRevision({ deployment_id: deployment.id, revision_id: revisionId }, { signal }),
@@ -47,7 +47,7 @@ export function IdleRevision({ deployment, revisionId }: { deployment: Deploymen
           <RevisionActions deployment={deployment} revision={revision} />
         </div>
         {revision.status_message !== null && isFailure(revision.status) && <RevisionCause revision={revision} />}
-        {trialSourceOf(revision) === "github" && <SourceOf deployment={deployment} revision={revision} />}
+        {mayChange && trialSourceOf(revision) === "github" && <SourceOf deployment={deployment} revision={revision} />}
         <h2>This revision does not serve, so nothing answers here</h2>
         <Way deployment={deployment} revision={revision} />
         <p className="row">
@@ -91,11 +91,13 @@ function Way({ deployment, revision }: { deployment: Deployment; revision: Revis
           : "A pushed image belongs to its deployment. To try it without traffic, push it with pierhead push and another --name."}
       </p>
     );
+  // Elsewhere the trial has the number of replicas of its deployment.
+  const sleeps = source !== "external_docker" && deployment.source_config.listener_id === null;
   return (
     <>
       <p className="soft">
-        Try it without traffic as a deployment of its own, with its own threads and database. It sleeps while no request
-        comes.{" "}
+        Try it without traffic as a deployment of its own, with its own threads and database.{" "}
+        {sleeps && "It sleeps while no request comes. "}
         {source === "internal_template" && "It runs the template as this server has it now, with the settings of now."}
       </p>
       <p>

@@ -60,11 +60,13 @@ function TrialForm(props: { deploymentId: string; revisionId: string; onMade: On
       ]);
       return { deployment, revision, groupIds: used.groups.map(({ id }) => id) };
     },
-    // What the user types belongs to the deployment as it was when the form opened.
+    // What the user types belongs to the deployment as it was when the form opened. The next form reads it again.
     staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
   });
   if (found.isPending) return <Loading what="the revision" />;
-  if (found.isError) return <Failure error={found.error} retry={() => void found.refetch()} />;
+  // An answer that cannot be renewed must not take away what the user typed.
+  if (found.data === undefined) return <Failure error={found.error} retry={() => void found.refetch()} />;
   const { deployment, revision, groupIds } = found.data;
   return (
     <NewDeploymentForm
