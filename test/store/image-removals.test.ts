@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
+import { listBuildOrders, placeBuildOrder } from "../../src/store/builds/build-orders.ts";
 import { claimImageRemoval, endImageRemoval } from "../../src/store/builds/image-removals.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { dropSupersededArtifacts } from "../../src/store/maintenance/retention.ts";
 import { eachDatabase } from "../support/database.ts";
-import { makeWorld, type World } from "./fixtures.ts";
+import { makeDeployment, makeWorld, type World } from "./fixtures.ts";
 
 const repository = "registry.example.com/agents";
 const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
@@ -81,4 +83,26 @@ eachDatabase("images that wait are claimed at once when the registry refuses onl
   const id = removal?.removal_id as string;
   await endImageRemoval(db, world.listenerId, { removal_id: id, removed: [digestOf("a")], message: "immutable" });
   assert.deepEqual((await claimImageRemoval(db, world.listenerId))?.references, [digestOf("c")]);
+});
+
+eachDatabase("a workspace cannot hold up the builds of another one by removals for the same repository", async (db) => {
+  const world = await makeBuilder(db);
+  const { tenantId: otherTenantId } = await makeWorld(db);
+  const otherListenerId = randomUUID();
+  const facts = JSON.stringify({ image_registry: repository });
+  await db.query(sql`
+    insert into listeners (id, tenant_id, compute_type, compute_id, facts)
+    values (${otherListenerId}, ${otherTenantId}, 'k8s', 'other', ${facts}::jsonb)`);
+  const { revisionId } = await makeDeployment(db, world);
+  const spec = { tag: "tag", dockerfile: "Dockerfile", timeoutS: 60, diskBytesMax: 1 };
+  const order = { id: randomUUID(), revisionId, listenerId: world.listenerId, spec, contextPath: "context" };
+  await placeBuildOrder(db, { ...order, expiresAt: new Date(Date.now() + 600_000) });
+  await unusedImage(db, { tenantId: otherTenantId, listenerId: otherListenerId }, "theirs", "a");
+  await dropSupersededArtifacts(db, 10);
+  assert.deepEqual((await claimImageRemoval(db, otherListenerId))?.references, [digestOf("a")]);
+  assert.equal((await listBuildOrders(db, world.listenerId)).length, 1);
+  await unusedImage(db, world, "ours", "b");
+  await dropSupersededArtifacts(db, 10);
+  assert.deepEqual((await claimImageRemoval(db, world.listenerId))?.references, [digestOf("b")]);
+  assert.deepEqual(await listBuildOrders(db, world.listenerId), []);
 });

@@ -41,7 +41,7 @@ export async function placeBuildOrder(db: Db, order: NewBuildOrder): Promise<voi
   db.changes.wake();
 }
 
-/** Returns the builds that a listener shall run, oldest first. None is ordered while images of its repository are being removed. */
+/** Returns the builds that a listener shall run, oldest first. None is ordered while the workspace removes images of its repository. */
 export async function listBuildOrders(db: Db, listenerId: string): Promise<BuildOrderRow[]> {
   const { rows } = await db.query<BuildOrderRow>(sql`
     select o.id, o.revision_id, r.deployment_id, o.spec, o.context_path, o.expires_at
@@ -49,7 +49,8 @@ export async function listBuildOrders(db: Db, listenerId: string): Promise<Build
      where o.listener_id = ${listenerId} and o.result is null and o.expires_at > now()
        and not exists (
          select from listeners l join image_removals i on i.repository = l.facts ->> 'image_registry'
-          where l.id = o.listener_id and i.leased_until > now())
+           join listeners h on h.id = i.listener_id
+          where l.id = o.listener_id and i.leased_until > now() and h.tenant_id is not distinct from l.tenant_id)
      order by o.created_at, o.id`);
   return rows;
 }

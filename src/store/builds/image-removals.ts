@@ -42,7 +42,8 @@ export async function recordRemovedCache(trx: Db | Trx, deploymentId: string): P
 
 /**
  * Claims images that a listener shall remove now; null: there are none. A build could push the same image again, so there is no claim
- * while a revision is being built for that repository, and `listBuildOrders` orders no build during a claim.
+ * while the workspace builds a revision for that repository, and `listBuildOrders` orders no build during a claim. Listeners of other
+ * workspaces do not count, because each one names its repository itself and could hold up builds that are not its own.
  */
 export async function claimImageRemoval(db: Db, listenerId: string): Promise<ImageRemoval | null> {
   const id = randomUUID();
@@ -53,7 +54,8 @@ export async function claimImageRemoval(db: Db, listenerId: string): Promise<Ima
          and i.next_at <= now() and coalesce(i.leased_until, now()) <= now()
          and not exists (
            select from revisions r join listeners o on o.id = (r.source_config ->> 'listener_id')::uuid
-            where r.status = 'BUILDING' and o.facts ->> 'image_registry' = i.repository)
+            where r.status = 'BUILDING' and o.facts ->> 'image_registry' = i.repository
+              and o.tenant_id is not distinct from l.tenant_id)
          and not exists (select from artifacts a where a.manifest ->> 'digest' = i.reference)
          and not exists (
            select from revisions r where r.status <> all(${finalStatuses}::text[])

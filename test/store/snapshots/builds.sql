@@ -21,7 +21,8 @@ with wanted as (
          and i.next_at <= now() and coalesce(i.leased_until, now()) <= now()
          and not exists (
            select from revisions r join listeners o on o.id = (r.source_config ->> 'listener_id')::uuid
-            where r.status = 'BUILDING' and o.facts ->> 'image_registry' = i.repository)
+            where r.status = 'BUILDING' and o.facts ->> 'image_registry' = i.repository
+              and o.tenant_id is not distinct from l.tenant_id)
          and not exists (select from artifacts a where a.manifest ->> 'digest' = i.reference)
          and not exists (
            select from revisions r where r.status <> all($2::text[])
