@@ -83,7 +83,6 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     const own = new AbortController();
     ending.current = own;
     cursor.current = null;
-    let retry: ReturnType<typeof setTimeout> | undefined;
     const { query, span, from, to } = JSON.parse(key) as LogQuestion;
     const start_time = from ?? new Date(Date.now() - span * 1_000).toISOString();
     input.current = { query, start_time, ...(to !== undefined && { end_time: to }) };
@@ -100,15 +99,8 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
       });
       if (lines.length === 0) await readOlder(signal);
     });
-    // A follow begins only after the first answer, so that a server that is away at first would stay away for this page.
-    void search.then((error) => {
-      if (own.signal.aborted || error === undefined || !isPassing(error)) return;
-      retry = setTimeout(() => setRound((before) => before + 1), retryMs);
-    });
-    return () => {
-      own.abort();
-      clearTimeout(retry);
-    };
+    retryLater(search, () => setRound((before) => before + 1), own.signal);
+    return () => own.abort();
   }, [client, key, run, readOlder]);
 
   useFollow(isFollowing && found.answered === key, { latest, input: input.current, setFound });
@@ -135,6 +127,15 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     },
     again: () => setRound((before) => before + 1),
   };
+}
+
+/** Begins a search again whose server was away. A follow, which tries again, begins only after the first answer. */
+function retryLater(search: Promise<unknown>, again: () => void, signal: AbortSignal): void {
+  void search.then((error) => {
+    if (signal.aborted || error === undefined || !isPassing(error)) return;
+    const timer = setTimeout(again, retryMs);
+    signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  });
 }
 
 const withOlder = (before: FoundLogs, { logs, next_cursor, searched_to }: LogSearch): FoundLogs => ({
