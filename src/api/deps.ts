@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OidcSettings } from "../auth/oidc.ts";
+import type { RateLimit } from "../base/rate-limiter.ts";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { SharedContexts } from "../builds/shared-contexts.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
@@ -18,7 +19,6 @@ import type { Sealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import type { RateLimit } from "./http/rate-limit.ts";
 import type { Tunnels } from "./listeners/tunnels.ts";
 
 /** Everything that the API needs from the rest of the server. */

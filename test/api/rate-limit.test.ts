@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RateLimiter } from "../../src/api/http/rate-limit.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
+import { RateLimiter } from "../../src/base/rate-limiter.ts";
 import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 

@@ -6,7 +6,6 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { list } from "tar";
 import { systemClock } from "../../src/base/clock.ts";
-import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
 import type { ImageBuilds } from "../../src/compute/image-builds.ts";
 import { KubeError } from "../../src/compute/kubernetes/api/api-server.ts";
 import { contextUnread } from "../../src/contract/listeners/build-order.ts";
@@ -16,6 +15,7 @@ import { createDirectory, runCli } from "../cli/run-cli.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
+import { buildingListeners } from "./building-listeners.ts";
 
 const server = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_ALLOW_LOCAL_SOURCES: "1" });
 const repository = await createAgentRepository(nodeAgent("1"));
@@ -26,34 +26,8 @@ after(async () => {
 const { client } = server;
 const signal = AbortSignal.timeout(120_000);
 
-/** Opens a session of a new listener that says it pushes to a registry. */
-async function openListener(name: string) {
-  const body = { compute_type: "k8s", compute_id: name, compute_config: {} } as const;
-  const { id, listener_key: key } = await client.createListener({ body });
-  const session = await createListenerClient(httpSend(server.url, key)).openSession(
-    {
-      ...{ instance_id: "one", version: "1.0.0", protocols: [1], compute_type: "kubernetes" },
-      image_registry: "registry.example.com/agents",
-    },
-    signal,
-  );
-  return { id, session };
-}
-
-const deploy = (name: string, listener_id: string) =>
-  client.createDeployment({
-    body: {
-      ...{ name, source: "github", secrets: [] },
-      source_config: { listener_id, repo_url: repository.url, build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
-    },
-  });
-
-async function nextOrder(session: ListenerSession) {
-  const [order] = await session.buildOrders([], 30_000, signal);
-  assert.ok(order);
-  return order;
-}
+const { openListener: open, deploy, nextOrder } = buildingListeners(server, repository.url, signal);
+const openListener = (name: string) => open(name, "registry.example.com/agents");
 
 const image = `registry.example.com/agents@sha256:${createHash("sha256").update("image").digest("hex")}`;
 

@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, test } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
+import type { ListenerSession } from "../../src/client/listener-client.ts";
 import type { ImageBuilds } from "../../src/compute/image-builds.ts";
 import { ClusterBuilds } from "../../src/listener/clusters/cluster-builds.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
+import { buildingListeners } from "./building-listeners.ts";
 
 const server = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_ALLOW_LOCAL_SOURCES: "1" });
 const repository = await createAgentRepository(nodeAgent("1"));
@@ -21,31 +22,15 @@ const { client } = server;
 const signal = AbortSignal.timeout(600_000);
 const digestOf = (name: string) => `sha256:${createHash("sha256").update(name).digest("hex")}`;
 
+const { openListener: open, deploy, nextOrder } = buildingListeners(server, repository.url, signal);
 /** Each listener has a repository of its own: a removal in one stops all builds for it. */
-async function openListener(name: string) {
-  const body = { compute_type: "k8s", compute_id: name, compute_config: {} } as const;
-  const { id, listener_key: key } = await client.createListener({ body });
-  const facts = { instance_id: name, version: "1.0.0", protocols: [1], compute_type: "kubernetes" };
-  const listener = createListenerClient(httpSend(server.url, key));
-  const image_registry = `registry.example.com/${name}`;
-  return { id, image_registry, session: await listener.openSession({ ...facts, image_registry }, signal) };
-}
-
-const deploy = (name: string, listener_id: string) =>
-  client.createDeployment({
-    body: {
-      ...{ name, source: "github", secrets: [] },
-      source_config: { listener_id, repo_url: repository.url, build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
-    },
-  });
+const openListener = (name: string) => open(name, `registry.example.com/${name}`);
 
 type Opened = Awaited<ReturnType<typeof openListener>>;
 
 /** Ends the next build with an image of this name. */
 async function build({ session, image_registry }: Opened, image: string) {
-  const [order] = await session.buildOrders([], 30_000, signal);
-  assert.ok(order);
+  const order = await nextOrder(session);
   const end = { image: `${image_registry}@${digestOf(image)}`, reason: null, message: "" };
   await session.reportBuild(order.build_id, { lines: [], end }, signal);
 }

@@ -4,13 +4,13 @@ import { FlaskConical } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
-import { RevisionMeta } from "../overview/main-revision.tsx";
 import { RevisionChoice } from "../parts/agent/revision-choice.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
 import { DetectionCard, useDetection } from "../parts/detection-card.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
-import { numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { RevisionHeading } from "../parts/revision-heading.tsx";
+import { numberText, RevisionStatusMark } from "../parts/revision-words.tsx";
 import { isFailure } from "../parts/status.tsx";
 import { useSession } from "../session.tsx";
 import { trialOf, trialSourceOf } from "../trial.ts";
@@ -36,13 +36,7 @@ export function IdleRevision({ deployment, revisionId }: { deployment: Deploymen
       </div>
       <section className="card idle-revision" aria-label={`Revision ${numberText(revision)}`}>
         <div className="row idle-head">
-          <div className="revision-what">
-            <span className="revision-number">{numberText(revision)}</span>
-            <div>
-              <p className="revision-title">{titleOf(revision)}</p>
-              <RevisionMeta revision={revision} />
-            </div>
-          </div>
+          <RevisionHeading revision={revision} />
           <RevisionStatusMark revision={revision} isActive={false} />
           <RevisionActions deployment={deployment} revision={revision} />
         </div>

@@ -5,14 +5,14 @@ import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
-import { RevisionMeta } from "../overview/main-revision.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
-import { isChangeOnly, numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { RevisionHeading } from "../parts/revision-heading.tsx";
+import { isChangeOnly, numberText, RevisionStatusMark } from "../parts/revision-words.tsx";
 import { isFailure, isInProgress } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
 import { Ago } from "../parts/time.tsx";
@@ -153,15 +153,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         >
           <ChevronRight size={15} className="chevron" />
         </button>
-        <div className="revision-what">
-          <span className="revision-number">{numberText(revision)}</span>
-          <div>
-            <p className="revision-title" title={sourceOf(revision)}>
-              {titleOf(revision)}
-            </p>
-            <RevisionMeta revision={revision} tookMs={isOpen ? undefined : tookMsOf(revision, moves)} />
-          </div>
-        </div>
+        <RevisionHeading revision={revision} tookMs={isOpen ? undefined : tookMsOf(revision, moves)} />
         <RevisionStatusMark revision={revision} isActive={isActive} health={deployment.health.status} />
         <RevisionActions deployment={deployment} revision={revision} />
       </div>
@@ -211,12 +203,6 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
 function tookMsOf({ created_at, status }: Revision, moves: Event[]): number | undefined {
   const last = moves.at(-1);
   return last === undefined || isInProgress(status) ? undefined : Date.parse(last.created_at) - Date.parse(created_at);
-}
-
-/** Returns what identifies the source: commit, ref, image and config file. */
-function sourceOf({ source_revision_config: config }: Revision): string {
-  const { repo_commit_sha: sha, repo_ref: ref, image_uri: image, langgraph_config_path: configPath } = config;
-  return [sha, ref, image, configPath].filter((word) => word !== null).join(" · ");
 }
 
 /** Statuses in which a revision waits for its listener. */

@@ -2,7 +2,7 @@ import type { Client } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { harmless } from "../terminal/terminal.ts";
 
-/** What callers of an agent met lately. The listener reports it once a minute, so the last minute may be missing. */
+/** Failures of an agent's requests and runs in the last minutes. The listener reports them once a minute, so the newest may be missing. */
 export interface RecentFailures {
   minutes: number;
   requests: number;

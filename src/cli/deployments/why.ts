@@ -90,13 +90,14 @@ function describeNextStep({ health }: Deployment, { next_step: { kind, because }
   if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
   if (health?.status === "crash_looping")
     return "Start it again after each exit, at growing intervals, until you change something";
-  if (health?.status === "failed" || isUpToUser.has(health?.reason ?? "")) return "None until you change something";
+  if (health?.status === "failed" || reasonsToChange.has(health?.reason ?? ""))
+    return "None until you change something";
   if (health?.status === "degraded") return "None: the listener starts replicas again until enough are ready";
   return `None: ${reason}`;
 }
 
 /** Reasons of a degraded deployment that do not pass without a change. */
-const isUpToUser = new Set(["NewRevisionFailed", "Drifted"]);
+const reasonsToChange = new Set(["NewRevisionFailed", "Drifted"]);
 
 /** Whether the server has something to do, so that its latest passes say why it is not done. */
 const isWaiting = ({ health }: Deployment) =>

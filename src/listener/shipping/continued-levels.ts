@@ -15,7 +15,7 @@ export type ContinuedLevels = Partial<Record<Line["stream"], Continued>>;
 /** A server that indents all that it writes does not stay in one error forever. */
 const continuedLinesMax = 1_000;
 
-/** The frame of a traceback in colours that `rich` draws counts, too. */
+/** Also matches the box that `rich` draws around a traceback. */
 const tracebackStart = /Traceback \(most recent call last\)/;
 const indented = /^[\s|+│╭╰]/;
 const chained =

@@ -1,16 +1,8 @@
+import { RateLimiter } from "../../base/rate-limiter.ts";
 import type { FailedRequest } from "../../gateway/route.ts";
 
-/** A server that fails each request must not push its own log out of view: the metrics count all of them. */
-const perSecondMax = 10;
-const burstMax = 50;
-
-/** Deployments whose rate is remembered. */
-const deploymentsMax = 10_000;
-
-interface Budget {
-  tokens: number;
-  filledAtMs: number;
-}
+/** A server that fails each request must not push its own log out of view. The metrics count all failures. */
+const linesOfDeployment = { perS: 10, burst: 50 };
 
 export interface FailedRequestLine {
   subject: Pick<FailedRequest, "deploymentId" | "revisionId"> & { replicaId: string };
@@ -20,35 +12,26 @@ export interface FailedRequestLine {
 
 /** Turns requests that failed into lines of the log of their deployment, so that the `x-request-id` of an answer leads to them. */
 export class FailedRequestLines {
-  readonly #budgets = new Map<string, Budget>();
+  readonly #rates = new RateLimiter(linesOfDeployment);
   #count = 0;
 
-  /** Returns the line about a failed request; null: the deployment has had too many of them. */
+  /**
+   * Returns the line about a failed request; null: the deployment has had too many of them.
+   * @param nowMs epoch time of the line, in milliseconds
+   */
   lineOf(failed: FailedRequest, nowMs: number): FailedRequestLine | null {
-    if (!this.#takeToken(failed.deploymentId, nowMs)) return null;
     const { deploymentId, revisionId, replicaId } = failed;
+    if (this.#rates.take(deploymentId) > 0) return null;
     this.#count += 1;
     // Clients choose their request ids, so an id may come twice.
     const key = `request:${nowMs}:${this.#count}:${failed.requestId}`;
     return { subject: { deploymentId, revisionId, replicaId: replicaId ?? "gateway" }, key, message: describe(failed) };
   }
-
-  #takeToken(deploymentId: string, nowMs: number): boolean {
-    if (this.#budgets.size >= deploymentsMax && !this.#budgets.has(deploymentId)) this.#budgets.clear();
-    const budget = this.#budgets.get(deploymentId) ?? { tokens: burstMax, filledAtMs: nowMs };
-    const earned = (Math.max(0, nowMs - budget.filledAtMs) / 1_000) * perSecondMax;
-    budget.tokens = Math.min(burstMax, budget.tokens + earned);
-    budget.filledAtMs = nowMs;
-    this.#budgets.set(deploymentId, budget);
-    if (budget.tokens < 1) return false;
-    budget.tokens -= 1;
-    return true;
-  }
 }
 
 const pathMax = 200;
 
-/** The query of a path may have secrets, and is left out. */
+/** Leaves the query of the path out, because it may contain secrets. */
 function describe({ method, path, status, end, durationMs, requestId }: FailedRequest): string {
   const [bare = ""] = path.split("?", 1);
   const shown = bare.length > pathMax ? `${bare.slice(0, pathMax)}…` : bare;

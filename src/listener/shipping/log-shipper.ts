@@ -72,7 +72,8 @@ export class LogShipper {
   readonly #quiet = new Set<Source>();
   readonly #failedRequests = new FailedRequestLines();
   #unsentBytes = 0;
-  #unsent: { line: ReplicaLogLine; source: Source }[] = [];
+  /** `source`: null for lines that were not read from a replica, so that no position is stored when they have been sent. */
+  #unsent: { line: ReplicaLogLine; source: Source | null }[] = [];
   #session: ListenerSession | null = null;
   #signal = new AbortController();
   #batchLines = batchLinesMax;
@@ -127,11 +128,10 @@ export class LogShipper {
     if (said === null) return;
     const { subject, key, message } = said;
     const line = { key, timestamp: new Date(now), stream: "stderr", level: "ERROR", message } as const;
-    // It was not read from a replica, so there is no position to store when it has been sent.
-    const source: Source = {
-      ...subject,
-      ...{ cursor: null, budget: newLineBudget(now), levels: {}, unsent: 1, reading: Promise.resolve(false) },
-    };
+    this.#add(subject, line, null);
+  }
+
+  #add(subject: LogSubject, line: ReadLine, source: Source | null): void {
     this.#unsent.push({ line: wireLine(subject, line), source });
     this.#unsentBytes += sizeOf(line);
   }
@@ -207,10 +207,7 @@ export class LogShipper {
       const chunk = await this.#logs.readLogs(source.replicaId, source.cursor, readBytesMax);
       source.cursor = chunk.cursor;
       const lines = withinBudget(source.budget, continueLevels(source.levels, chunk.lines), this.#clock.now());
-      for (const line of lines) {
-        this.#unsent.push({ line: wireLine(source, line), source });
-        this.#unsentBytes += sizeOf(line);
-      }
+      for (const line of lines) this.#add(source, line, source);
       source.unsent += lines.length;
       if (source.unsent === 0 && this.#sources.has(source.replicaId)) {
         this.#cursors.set(source.replicaId, chunk.cursor);
@@ -264,6 +261,7 @@ export class LogShipper {
   #recordSent(count: number): void {
     for (const { line, source } of this.#unsent.splice(0, count)) {
       this.#unsentBytes -= sizeOf(line);
+      if (source === null) continue;
       source.unsent -= 1;
       const isCaughtUp = source.unsent === 0 && source.cursor !== null && this.#sources.has(source.replicaId);
       if (isCaughtUp) this.#cursors.set(source.replicaId, source.cursor as string);

@@ -31,7 +31,7 @@ def noting_outages(original):
 
 
 def false_in_outages(original):
-    """Those that wait for the end of a run ask again later."""
+    """Returns False while PostgreSQL is away, so that callers that wait for the end of a run ask again."""
 
     @functools.wraps(original)
     async def call(run_id):
