@@ -12,7 +12,7 @@ import { checkDeploymentName } from "../../src/domain/names.ts";
 import { checkRef } from "../../src/domain/refs.ts";
 import { checkVariableNames } from "../../src/domain/secret-names.ts";
 import type { SourceFile } from "./archive.ts";
-import { textOf } from "./server.ts";
+import { problemFrom } from "./server.ts";
 
 /** A deployment that is not created yet. */
 export interface Draft {
@@ -80,28 +80,19 @@ export type Problems = Partial<Record<keyof Draft, string>>;
 export function problemsOf(draft: Draft): Problems {
   const { source } = draft;
   const isCode = source === "github" || source === "internal_source";
-  const found: Record<string, string | undefined> = {
+  const found: Record<string, string | null> = {
     name: draft.name === "" ? "Enter a name." : problemFrom(() => checkDeploymentName(draft.name)),
     variables: lostValues(draft) ?? problemFrom(() => checkVariableNames(sentVariables(draft), source)),
-    ...(source === "internal_template" && { templateId: draft.templateId === "" ? "Choose a template." : undefined }),
+    ...(source === "internal_template" && { templateId: draft.templateId === "" ? "Choose a template." : null }),
     ...(source === "github" && {
       repoUrl: problemFrom(() => checkRepoUrl(draft.repoUrl, { allowLocalSources: true })),
       ref: problemFrom(() => checkRef("repo_ref", draft.ref)),
     }),
     ...(source === "external_docker" && { image: problemFrom(() => checkImageUri(draft.image)) }),
-    ...(source === "internal_source" && { files: draft.files.length === 0 ? "Choose a folder." : undefined }),
+    ...(source === "internal_source" && { files: draft.files.length === 0 ? "Choose a folder." : null }),
     ...(isCode && { configPath: problemFrom(() => checkConfigPath(draft.configPath)) }),
   };
-  return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem !== undefined));
-}
-
-function problemFrom(check: () => void): string | undefined {
-  try {
-    check();
-    return undefined;
-  } catch (error) {
-    return textOf(error);
-  }
+  return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem !== null));
 }
 
 /** Values are not stored, so that after a reload the user types them again or removes the row. */

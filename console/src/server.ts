@@ -37,6 +37,16 @@ export const queries = new QueryClient({
   },
 });
 
+/** Returns the reason of a check that rejects a value, for the user; null: it accepts the value. */
+export function problemFrom(check: () => void): string | null {
+  try {
+    check();
+    return null;
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
 /** Returns the text of any thrown value for the user. */
 export function textOf(error: unknown): string {
   if (error instanceof ApiFailure) return error.detail;

@@ -4,7 +4,7 @@ import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
 import { TextField } from "../parts/fields.tsx";
 import { FormCard } from "../parts/form-card.tsx";
 import type { Deployment } from "../parts/words.ts";
-import { textOf } from "../server.ts";
+import { problemFrom } from "../server.ts";
 import { useSave } from "./use-save.ts";
 
 /** A custom address, which only image deployments can have. The user has to route it to the deployment. */
@@ -35,11 +35,4 @@ export function CustomAddress({ deployment }: { deployment: Deployment }) {
   );
 }
 
-function addressProblem(address: string): string | null {
-  try {
-    checkCustomUrl(address);
-    return null;
-  } catch (error) {
-    return textOf(error);
-  }
-}
+const addressProblem = (address: string) => problemFrom(() => checkCustomUrl(address));

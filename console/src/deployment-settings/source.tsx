@@ -5,7 +5,7 @@ import { checkRepoUrl } from "../../../src/domain/git-url.ts";
 import { TextField } from "../parts/fields.tsx";
 import { FormCard } from "../parts/form-card.tsx";
 import type { Deployment } from "../parts/words.ts";
-import { textOf } from "../server.ts";
+import { problemFrom } from "../server.ts";
 import { useSave } from "./use-save.ts";
 
 /** Where the code of a deployment comes from. A field shows the current value until the user types in it. */
@@ -63,13 +63,4 @@ export function Source({ deployment }: { deployment: Deployment }) {
       </label>
     </FormCard>
   );
-}
-
-function problemFrom(check: () => void): string | null {
-  try {
-    check();
-    return null;
-  } catch (error) {
-    return textOf(error);
-  }
 }

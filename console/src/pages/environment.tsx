@@ -4,15 +4,15 @@ import { Undo2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import type { ChangeVariables } from "../../../src/contract/revisions/run-again.ts";
-import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
+import { checkOneOrigin, checkSecretReferences, checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { type Environment, mergeChanges } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ReferencesEditor } from "../parts/references-editor.tsx";
 import { SharedGroups } from "../parts/shared-groups.tsx";
 import { useToasts } from "../parts/toasts.tsx";
-import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
-import { queries, textOf } from "../server.ts";
+import { VariablesEditor } from "../parts/variables-editor.tsx";
+import { problemFrom, queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { keepStagedChanges, stagedChangesOf } from "../staged-changes.ts";
 
@@ -118,17 +118,13 @@ const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
 function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
   // An empty row is not a variable.
   const named = secrets.filter(({ name }) => name !== "");
-  try {
-    if (secrets.some(({ name, value }) => name === "" && value !== "")) return "A value has no name.";
+  if (secrets.some(({ name, value }) => name === "" && value !== "")) return "A value has no name.";
+  const names = named.map(({ name }) => name);
+  return problemFrom(() => {
     checkSecretReferences(references, source);
-    checkOneOrigin(
-      named.map(({ name }) => name),
-      references,
-    );
-    return variablesProblem(named, source);
-  } catch (error) {
-    return textOf(error);
-  }
+    checkOneOrigin(names, references);
+    checkVariableNames(named, source);
+  });
 }
 
 /** The read-only form of {@link ReferencesEditor}. */

@@ -5,7 +5,7 @@ import { useState } from "react";
 import type { CreateRevision } from "../../../src/contract/revisions/revision.ts";
 import { checkRef } from "../../../src/domain/refs.ts";
 import type { SourceFile } from "../archive.ts";
-import { queries, textOf } from "../server.ts";
+import { problemFrom, queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { uploadSource } from "../upload-source.ts";
 import { ActionMenu, type MenuAction } from "./action-menu.tsx";
@@ -174,14 +174,7 @@ function RefDialog({ deployment, onClose }: { deployment: Deployment; onClose: (
   );
 }
 
-function problemOf(ref: string): string | null {
-  try {
-    checkRef("repo_ref", ref);
-    return null;
-  } catch (error) {
-    return textOf(error);
-  }
-}
+const problemOf = (ref: string) => problemFrom(() => checkRef("repo_ref", ref));
 
 function FolderDialog({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
   const { client } = useSession();

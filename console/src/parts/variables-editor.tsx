@@ -2,20 +2,14 @@ import { Eye, EyeOff, Plus, Trash2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Secret, SourceKind } from "../../../src/contract/deployments/deployment.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
-import { textOf } from "../server.ts";
+import { problemFrom } from "../server.ts";
 import { Tabs } from "./fields.tsx";
 import { IconButton } from "./icon-button.tsx";
 import { PasteVariables, RawVariables } from "./raw-variables.tsx";
 
 /** Returns the server's reason to reject these variables, or null if they are valid. */
-export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
-  try {
-    checkVariableNames(variables, source);
-    return null;
-  } catch (error) {
-    return textOf(error);
-  }
-}
+export const variablesProblem = (variables: readonly Secret[], source: SourceKind): string | null =>
+  problemFrom(() => checkVariableNames(variables, source));
 
 interface Props {
   variables: Secret[];

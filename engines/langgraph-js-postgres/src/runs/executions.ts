@@ -67,7 +67,7 @@ export class Execution {
     if (this.#buffer.length > maxBufferedEvents) await this.#flushing;
   }
 
-  /** Waits until the events that it has now are written or the lease is lost. */
+  /** Waits until the events that were published so far are written, or the lease is lost. */
   async flushed(): Promise<void> {
     const end = this.#nextSeq;
     while (this.#flushing !== undefined && (this.#buffer[0]?.seq ?? end) < end) await this.#writing;
@@ -154,7 +154,7 @@ export class Executions implements EndedRuns {
     throw new Error(`this replica has lost run ${runId}`);
   }
 
-  /** Waits until the events are written that a run has sent before. */
+  /** Waits until the events that a run has sent so far are written, or its lease is lost. */
   async eventsWritten(runId: string): Promise<void> {
     // The worker reads in this turn what the graph has sent.
     await new Promise(setImmediate);

@@ -18,7 +18,7 @@ import { searchable } from "./json.ts";
 export interface Leases {
   /** Returns the lease under which this replica executes a run. @throws when the replica has lost the run. */
   leaseOf(runId: string): string;
-  /** Waits until the events are written that a run has sent before. */
+  /** Waits until the events that a run has sent so far are written, or its lease is lost. */
   eventsWritten(runId: string): Promise<void>;
   /** Stops the execution of a run that another replica has taken. */
   lose(runId: string): void;
@@ -130,8 +130,8 @@ class LeasedSaver extends PostgresSaver {
   }
 
   /**
-   * Runs a statement under the lease, whose values come first. Updates of the state by a request belong to no run. Events go before: a
-   * step that is kept is not run again, so events that are lost with the process would be missing for good.
+   * Runs a statement under the lease, whose values come first. Updates of the state by a request belong to no run. Writes
+   * the events of the run first: a step with a checkpoint is not run again, so events that were lost with the process would stay missing.
    */
   async #write(config: RunnableConfig, text: string, values: unknown[]): Promise<{ n: string }[]> {
     const runId = runIdOf(config);
