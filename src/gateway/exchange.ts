@@ -66,7 +66,7 @@ export class Exchange {
   }
 
   /** Address at which the agent server of this attempt listens; null between attempts. */
-  get server(): Pick<Replica, "host" | "port"> | null {
+  get server(): Pick<Replica, "host" | "port" | "agentPort"> | null {
     return this.#replica;
   }
 

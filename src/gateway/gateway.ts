@@ -82,6 +82,8 @@ export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> 
   trustedProxies?: TrustedProxies;
   /** Identifies callers, for routes with an `admission`. Without it, such routes admit no caller. */
   identify?: Identify;
+  /** Port at which agent servers listen in networks of their own, such as those of containers. Absent: the port of the target. */
+  agentPort?: number;
 }
 
 export interface GatewayHealth {
@@ -129,6 +131,7 @@ class HttpGateway implements Gateway {
   readonly #limits: GatewayLimits;
   readonly #logger: Logger;
   readonly #forwardOptions: ForwardOptions;
+  readonly #agentPort: number | null;
   readonly #deployments = new Map<string, Deployment>();
   readonly #customAddresses = new CustomAddresses();
   readonly #replicas = new Map<string, Replica>();
@@ -158,6 +161,7 @@ class HttpGateway implements Gateway {
     this.#calls = new Shares(shareRules(this.#limits.callsMax, this.#limits.workspaceShare));
     this.#authorizer = new CallerAuthorizer(options.identify, trustedProxies);
     this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustedProxies };
+    this.#agentPort = options.agentPort ?? null;
   }
 
   setRoute(route: Route): void {
@@ -315,7 +319,8 @@ class HttpGateway implements Gateway {
       return known;
     }
     const { idleSocketMs } = this.#limits;
-    const replica = new Replica(target, { idleSocketMs, onGone: this.#forgetReplica });
+    const agentPort = this.#agentPort;
+    const replica = new Replica(target, { idleSocketMs, agentPort, onGone: this.#forgetReplica });
     this.#replicas.set(replica.id, replica);
     return replica;
   }

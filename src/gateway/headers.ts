@@ -112,8 +112,8 @@ export function framingHeaders(request: IncomingMessage): RawHeaders {
 
 export interface AnswerOptions {
   address: Address;
-  /** Address at which the agent server listens. */
-  server: { host: string; port: number } | null;
+  /** Address of the agent server, and the port that it knows as its own if that is another one. */
+  server: { host: string; port: number; agentPort: number | null } | null;
   isFromConsole: boolean;
   revisionId: string | null;
   requestId: string;
@@ -177,15 +177,21 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
 
 /**
  * Returns a redirect to the address at which the agent server listens without that address, which leads nowhere for the client. Next.js
- * redirects there from its middleware, because it does not read the Host header.
+ * redirects there from its middleware, because it does not read the Host header. The answer of an authorization server (RFC 6749 4.1.2)
+ * stays, because it goes to a program on the user's machine, which may listen at the same port.
  */
 function withoutOwnOrigin(location: string, server: AnswerOptions["server"]): string {
   const [origin = "", host = "", port = ""] =
     /^https?:\/\/([^/?#@:]*|\[[^\]/?#@]*\]):(\d+)(?=[/?#]|$)/i.exec(location) ?? [];
-  if (server === null || Number(port) !== server.port || !(localNames.has(host) || host === server.host))
-    return location;
+  if (server === null || Number(port) !== (server.agentPort ?? server.port)) return location;
   const rest = location.slice(origin.length);
+  if (!(localNames.has(host) || host === server.host) || answersAuthorization(rest)) return location;
   return rest.startsWith("/") && !rest.startsWith("//") ? rest : `/${rest.replace(/^\/+/, "")}`;
+}
+
+function answersAuthorization(path: string): boolean {
+  const query = new URLSearchParams(path.split("#", 1)[0]?.split("?", 2)[1]);
+  return query.has("code") || (query.has("error") && query.has("state"));
 }
 
 const localNames = new Set(["localhost", "127.0.0.1", "0.0.0.0", "[::1]", "[::]"]);

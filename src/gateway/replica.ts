@@ -3,11 +3,19 @@ import type { Route } from "./route.ts";
 
 type Target = Route["targets"][number];
 
+interface ReplicaOptions {
+  idleSocketMs: number;
+  agentPort: number | null;
+  onGone: (replica: Replica) => void;
+}
+
 /** One target of a route: its connections and the number of its requests in flight. */
 export class Replica {
   readonly id: string;
   host: string;
   port: number;
+  /** Port at which the agent server listens in a network of its own. Null: `port`. */
+  readonly agentPort: number | null;
   #agent: Agent | undefined;
   /** Requests in flight with the time at which each began, the oldest first. */
   readonly #requests = new Map<object, number>();
@@ -21,10 +29,11 @@ export class Replica {
    * Node and in uvicorn), because a request that is sent while the server closes the connection fails.
    * `onGone` is called when no route names the replica any more and it has no request in flight.
    */
-  constructor(target: Target, { idleSocketMs, onGone }: { idleSocketMs: number; onGone: (replica: Replica) => void }) {
+  constructor(target: Target, { idleSocketMs, agentPort, onGone }: ReplicaOptions) {
     this.id = target.replicaId;
     this.host = target.host;
     this.port = target.port;
+    this.agentPort = agentPort;
     this.#idleSocketMs = idleSocketMs;
     this.#onGone = onGone;
   }

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { createListenerClient, httpSend, httpStreams } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
+import { agentPort } from "../compute/docker/replicas/container.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createListener } from "../listener/listener.ts";
 import { replicaFleet } from "../listener/replicas/replica-fleet.ts";
@@ -51,7 +52,10 @@ export async function startListenerProcess(
     closing.add("traces", async () => traces?.close());
     const send = tracedSend(httpSend(config.url, keyOf(config)), traces);
     const identify = httpIdentify(config.url);
-    const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger, identify });
+    const gateway = createGateway({
+      ...{ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger, identify },
+      ...(config.compute === "docker" && { agentPort }),
+    });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     let isReady = () => false;
     const server = serve(gateway, () => isReady());

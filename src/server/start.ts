@@ -4,6 +4,7 @@ import { createApi } from "../api/app.ts";
 import { detectionPrefix } from "../api/detections/detection-routes.ts";
 import { removeAbandonedDirectories } from "../base/temporary-directories.ts";
 import { templatesDirectory } from "../builds/sources/templates.ts";
+import { agentPort } from "../compute/docker/replicas/container.ts";
 import { streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { gitPrefix } from "../integrations/git-program.ts";
@@ -57,6 +58,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       logger,
       identify: inProcessIdentify(callerOf(api, config.tuningOff)),
       limits: { workspaceShare: config.workspaceSharePercent / 100 },
+      ...(config.compute === "docker" && { agentPort }),
     });
     context.agents.gateway = gateway;
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));

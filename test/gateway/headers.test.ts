@@ -198,3 +198,32 @@ test("sends redirects to the address at which the agent server listens to the ad
   ];
   for (const other of others) assert.equal(await redirect(other, "/", "demo.localhost"), other);
 });
+
+test("sends redirects to the port of an agent server in its container to the address of the deployment", async () => {
+  let location = "";
+  await using agent = await startTarget((_, response) => response.writeHead(307, { location }).end());
+  await using site = await startGateway({ agentPort: 8_000 });
+  site.gateway.setRoute(route([agent.target("r1")]));
+  const redirect = async (to: string) => {
+    location = to;
+    return (await fetch(`${site.url}/d/demo/`, { redirect: "manual" })).headers.get("location");
+  };
+  assert.equal(await redirect("http://localhost:8000/login"), "/d/demo/login");
+  const published = `http://localhost:${agent.port}/login`;
+  assert.equal(await redirect(published), published);
+});
+
+test("leaves a redirect that brings an authorization code to a program on the user's machine", async () => {
+  let location = "";
+  await using agent = await startTarget((_, response) => response.writeHead(302, { location }).end());
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target("r1")]));
+  for (const query of ["code=c&state=s", "code=c", "error=access_denied&state=s"]) {
+    location = `http://localhost:${agent.port}/callback?${query}`;
+    const answer = await fetch(`${site.url}/d/demo/authorize`, { redirect: "manual" });
+    assert.equal(answer.headers.get("location"), location);
+  }
+  location = `http://localhost:${agent.port}/login?error=expired`;
+  const answer = await fetch(`${site.url}/d/demo/`, { redirect: "manual" });
+  assert.equal(answer.headers.get("location"), "/d/demo/login?error=expired");
+});
