@@ -27,6 +27,7 @@ test("says that the revision before a failed one starts again, and never advises
   });
   const failed = await cli(["deploy", broken.directory, "--name", "notes"]);
   assert.match(failed.stderr, /ended in DEPLOY_FAILED/);
+  assert.match(failed.stderr, /Starts again: revision [0-9a-f]{8}/);
 
   const said: string[] = [];
   const isServing = async () => {
@@ -38,7 +39,7 @@ test("says that the revision before a failed one starts again, and never advises
   for (const text of said) {
     assert.doesNotMatch(text, /rollback|roll back|No replica is ready|agree/, text);
     assert.match(text, /The newest revision failed, and the one before (is starting again|still serves)/);
-    assert.match(text, /None until you change something/);
+    assert.match(text, /None until you change something|Record the health/);
   }
   assert.match(said[0] ?? "", /is starting again/);
 
@@ -104,8 +105,11 @@ http.createServer((request, response) => {
   const everywhere = await cli(["logs", "--all", requestId]);
   assert.match(everywhere.stdout, /GET \/boom answered 500/);
   assert.doesNotMatch(everywhere.stdout, /hunter2/);
-  const errors = await cli(["logs", "fails", "--level", "ERROR"]);
-  assert.match(errors.stdout, /Traceback[\s\S]*File "main\.py", line 1, in boom[\s\S]*main\.Broken: no/);
+  await eventually(
+    async () => (await cli(["logs", "fails", "--level", "ERROR"])).stdout,
+    (text) => /Traceback[\s\S]*File "main\.py", line 1, in boom[\s\S]*main\.Broken: no/.test(text),
+    { timeoutMs: 20_000, what: "the whole traceback among the errors" },
+  );
 
   const why = await eventually(
     async () => (await cli(["why", "fails"])).stdout,

@@ -138,7 +138,11 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
     status === "CREATE_FAILED" ? [] : [`Full log:      pierhead logs ${name}${type} --revision ${shortId(id)}`];
   if (revision.failure != null) hints.unshift(...nextSteps(deployment, revision, revision.failure));
   const { active_revision_id: active, health } = deployment as Partial<Deployment>;
-  if (active != null && health?.status !== "crash_looping") hints.push(`Still serving: revision ${shortId(active)}`);
+  if (active != null && health?.status !== "crash_looping") {
+    // A server with exclusive state stopped for the rollout of the new revision.
+    const hasStopped = status === "DEPLOY_FAILED" && revision.rollout === "handover";
+    hints.push(`${hasStopped ? "Starts again" : "Still serving"}: revision ${shortId(active)}`);
+  }
   throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
     because,
     hints,
