@@ -215,3 +215,51 @@ test("a listener stops a removal that its cluster does not run in time", async (
   }
   assert.deepEqual(removed, jobs);
 });
+
+test("a listener reports the end of a removal once, although the server refuses its report", async () => {
+  const opened = await openListener("refused");
+  const { id, session } = opened;
+  await repository.commit({ "server.js": "// reported badly" });
+  const made = await deploy("refused", id);
+  await build(opened, "refused");
+  await isAssigned(session, made.id);
+  const cluster: ImageBuilds = {
+    start: async () => {},
+    inspect: async () => null,
+    readLog: async (_, cursor) => ({ lines: [], cursor }),
+    list: async () => [],
+    remove: async () => {},
+    startRemoval: async () => {},
+    // Longer than the protocol allows.
+    inspectRemoval: async ({ removal_id }) => ({ removal_id, removed: ["x".repeat(300)], message: null }),
+  };
+  await remove(session, made.id);
+  const reports: { removed: number; isAccepted: boolean }[] = [];
+  const watched: ListenerSession = {
+    ...session,
+    claimImageRemoval: async (ended, ending) => {
+      const report = { removed: ended?.removed.length ?? 0, isAccepted: false };
+      if (ended !== null) reports.push(report);
+      const removal = await session.claimImageRemoval(ended, ending);
+      report.isAccepted = true;
+      return removal;
+    },
+  };
+  const options = { builds: cluster, controlPlaneUrl: server.url, clock: systemClock, logger: createLogger("silent") };
+  const builds = new ClusterBuilds({ ...options, onStale: assert.fail });
+  builds.follow(watched);
+  try {
+    await eventually(
+      async () => reports,
+      (found) => found.some(({ isAccepted }) => isAccepted),
+      { timeoutMs: 60_000, what: "a report that the server accepts" },
+    );
+  } finally {
+    builds.close();
+  }
+  assert.deepEqual(reports, [
+    { removed: 1, isAccepted: false },
+    { removed: 0, isAccepted: true },
+  ]);
+  assert.equal(await session.claimImageRemoval(null, signal), null, "the images are tried again after hours");
+});

@@ -20,6 +20,7 @@ const unknownMs = 600_000;
 const linesMax = 1_000;
 const batchBytesMax = 1024 * 1024;
 const messageLengthMax = 65_536;
+const endLengthMax = 16_384;
 
 /** Ids, timestamp and names of a line in a report. */
 const lineOverheadBytes = 400;
@@ -184,7 +185,7 @@ export class ClusterBuilds {
     if (lines.length === 0 && end === null) return true;
     const batches = batchesOf(lines);
     // The message may quote the log.
-    const sentEnd = end && { ...end, message: sanitizeText(end.message) };
+    const sentEnd = end && { ...end, message: sanitizeText(end.message.slice(0, endLengthMax)) };
     for (const [index, batch] of batches.entries()) {
       const progress = { lines: batch, end: index === batches.length - 1 ? sentEnd : null };
       const isWanted = await this.#call(signal, 0, (ending) => session.reportBuild(id, progress, ending));

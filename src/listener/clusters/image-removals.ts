@@ -15,6 +15,12 @@ const nextMs = 15_000;
 /** A control plane that knows no removals may be updated. */
 const unknownMs = 600_000;
 
+/** The limit of the protocol. */
+const messageLengthMax = 16_384;
+
+/** Answers to a report that the control plane would give again. */
+const finalStatuses = new Set([400, 413, 422]);
+
 interface RemovalOptions {
   builds: ImageBuilds;
   clock: Clock;
@@ -41,10 +47,22 @@ export async function followRemovals(
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof StaleEpoch) return options.onStale(error);
+      if (ended !== null && error instanceof CallRefused && finalStatuses.has(error.status)) {
+        logger.error({ error: describeError(error) }, "end of a removal refused and dropped");
+        ended = bareEnd(ended);
+      }
       await sleep(clock, pauseMsAfter(error, logger), signal);
     }
   }
 }
+
+/** Returns an end in the place of one that was refused, so that the images are tried again after hours and not at once; null: it is refused itself. */
+function bareEnd({ removal_id, removed, message }: ImageRemovalEnd): ImageRemovalEnd | null {
+  const isBare = removed.length === 0 && message === refused;
+  return isBare ? null : { removal_id, removed: [], message: refused };
+}
+
+const refused = "the control plane refused the report of the removal";
 
 /** @param said messages that were logged before: a registry without deletion would repeat its own for each image */
 function logEnd(logger: Logger, { removed, message }: ImageRemovalEnd, said: Set<string>): void {
@@ -74,7 +92,7 @@ async function remove(
     await call((ending) => builds.startRemoval(removal, session.listener_id, ending));
     for (;;) {
       const end = await call((ending) => builds.inspectRemoval(removal, ending));
-      if (end !== null) return { ...end, message: end.message && sanitizeText(end.message) };
+      if (end !== null) return { ...end, message: end.message && fit(end.message) };
       // A Job that a quota or a queue of the cluster holds back must not start when builds push again.
       if (clock.monotonicMs() >= endsAtMs)
         return { removal_id: removal.removal_id, removed: [], message: "the cluster did not end its Job in time" };
@@ -82,9 +100,11 @@ async function remove(
     }
   } catch (error) {
     signal.throwIfAborted();
-    return { removal_id: removal.removal_id, removed: [], message: describeError(error) };
+    return { removal_id: removal.removal_id, removed: [], message: fit(describeError(error)) };
   } finally {
     // What stays is removed at the beginning of the next session, and by the cluster after a while.
     if (!signal.aborted) await call((ending) => builds.remove(removal.removal_id, ending)).catch(() => {});
   }
 }
+
+const fit = (message: string) => sanitizeText(message.slice(0, messageLengthMax));
