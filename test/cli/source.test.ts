@@ -386,6 +386,13 @@ test("packs the directories above a JavaScript project that it links or whose se
     "alone/tsconfig.json":
       '{"extends": "./tsconfig.build.json", "compilerOptions": {"outDir": "../core", "typeRoots": ["../node_modules/@types"]}, "exclude": ["../core", "../**/node_modules"]}',
     "node_modules/@types/a/index.d.ts": "",
+    "broad/package.json": '{"main": "server.js"}',
+    "broad/server.js": "app.listen(1)",
+    "broad/tsconfig.json": '{"include": ["**/*.ts", "../**/*.ts"]}',
+    "repository/.git/HEAD": "",
+    "repository/app/package.json": '{"main": "server.js"}',
+    "repository/app/server.js": "app.listen(1)",
+    "repository/app/tsconfig.json": '{"include": ["../**/*.ts"]}',
   });
   const rootOf = async (name: string) => {
     const { root, configPath } = await findProject(path.join(place.directory, name), undefined);
@@ -395,4 +402,7 @@ test("packs the directories above a JavaScript project that it links or whose se
   assert.deepEqual(await rootOf("typed"), ["", "typed/package.json"]);
   assert.deepEqual(await rootOf("clients/web"), ["", "clients/web/package.json"]);
   assert.deepEqual(await rootOf("alone"), ["alone", "package.json"]);
+  // The directory above may have all projects of the user, unless a repository ends it.
+  assert.deepEqual(await rootOf("broad"), ["broad", "package.json"]);
+  assert.deepEqual(await rootOf("repository/app"), ["repository", "app/package.json"]);
 });

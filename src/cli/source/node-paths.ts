@@ -3,6 +3,7 @@ import path from "node:path";
 import { denoConfigs } from "../../domain/config-path.ts";
 import { denoLinks } from "../../domain/detection/deno-server.ts";
 import { linkedDirectories } from "./linked-directories.ts";
+import { isWithin, repositoryOf } from "./repository.ts";
 import { workspaceRoot } from "./workspace-root.ts";
 
 /**
@@ -34,6 +35,9 @@ const typescriptPath =
 /** What a configuration leaves out, such as build results of the directories beside the project. */
 const excluded = /"exclude"\s{0,9}:\s{0,9}\[[^\]]{0,10000}\]/g;
 
+/** A pattern such as `../*.ts`. Outside a repository, the directory above has other projects of the user. */
+const allAbove = /^(?:\.\.\/)+$/;
+
 const typescriptConfigsMax = 10;
 
 /** Returns the directories that `tsconfig.json`, `tsconfig.app.json` and the like name outside the project. */
@@ -44,8 +48,11 @@ async function typescriptPaths(directory: string): Promise<string[]> {
   const texts = await Promise.all(
     names.slice(0, typescriptConfigsMax).map((name) => readFile(path.join(directory, name), "utf8").catch(() => "")),
   );
+  const repository = await repositoryOf(directory);
   return texts
     .flatMap((text) => [...text.replaceAll(excluded, "").matchAll(typescriptPath)].map(([, name = ""]) => name))
     .filter((name) => !name.includes("node_modules"))
-    .map((name) => path.resolve(directory, /\.\w+$/.test(name) ? path.dirname(name) : name));
+    .map((name) => ({ name, full: path.resolve(directory, /\.\w+$/.test(name) ? path.dirname(name) : name) }))
+    .filter(({ name, full }) => !allAbove.test(name) || (repository !== null && isWithin(repository, full)))
+    .map(({ full }) => full);
 }

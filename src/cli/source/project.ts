@@ -11,6 +11,7 @@ import { listFiles } from "./list-files.ts";
 import { nodePaths } from "./node-paths.ts";
 import { projectsBelow } from "./projects-below.ts";
 import { pythonPaths } from "./python-paths.ts";
+import { isWithin, repositoryOf } from "./repository.ts";
 import { workspaceRoot } from "./workspace-root.ts";
 
 /** Source of an agent server on this machine. */
@@ -202,16 +203,6 @@ async function partsToPack(directory: string, needed: readonly string[]): Promis
   const parts = [needed.filter(isInside).reduce(commonAncestor), ...needed.filter((one) => !isInside(one))];
   return [...new Set(parts)].filter((one) => !parts.some((other) => other !== one && isWithin(other, one)));
 }
-
-async function repositoryOf(directory: string): Promise<string | null> {
-  for (let at = directory; ; at = path.dirname(at)) {
-    if ((await stat(path.join(at, ".git")).catch(() => undefined)) !== undefined) return at;
-    if (path.dirname(at) === at) return null;
-  }
-}
-
-const isWithin = (outer: string, one: string) =>
-  one === outer || one.startsWith(outer === path.sep ? outer : outer + path.sep);
 
 function commonAncestor(a: string, b: string): string {
   const [parts, others] = [a.split(path.sep), b.split(path.sep)];
