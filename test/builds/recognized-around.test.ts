@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { databaseParts } from "../../src/builds/detect/database-parts.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
 import { databaseSchemes, wantedVariables } from "../../src/builds/detect/read-variables.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -103,4 +104,36 @@ test("names the projects below a directory without a server", async () => {
   const core = { "pyproject.toml": "[project]\ndependencies = []", "core.py": "" };
   const server = { "server/pyproject.toml": "", "server/main.py": "app = FastAPI()" };
   await assert.rejects(read({ ...core, ...server }), { message: /Use --config server\/pyproject.toml\.$/ });
+});
+
+test("finds the variables in which a project expects the parts of its PostgreSQL's address", async () => {
+  const partsOf = async (files: Files) => {
+    await using place = await scratch();
+    await writeFiles(place.dir, files);
+    return await databaseParts(place.dir, ".");
+  };
+  const code = `host = os.getenv("DB_HOST", "localhost")
+port = os.getenv("DB_PORT", 5432)
+name, user = os.environ["DB_NAME"], os.environ["DB_USER"]
+`;
+  const parts = { DB_HOST: "host", DB_PORT: "port", DB_NAME: "name", DB_USER: "user" };
+  assert.deepEqual(await partsOf({ "db.py": code, "requirements.txt": "psycopg[binary]>=3\n" }), parts);
+  assert.deepEqual(
+    await partsOf({
+      "server.js": "new Pool({ host: process.env.PGHOST, database: process.env.PGDATABASE })",
+      "package.json": '{"dependencies": {"pg": "8"}}',
+    }),
+    { PGHOST: "host", PGDATABASE: "name" },
+  );
+  const settings =
+    "class Settings(BaseSettings):\n    POSTGRES_SERVER: str\n    POSTGRES_PASSWORD: str\n    POSTGRES_DB: str\n";
+  const example = "POSTGRES_SERVER=localhost\nPOSTGRES_USER=app\n";
+  assert.deepEqual(await partsOf({ "settings.py": settings, ".env.example": example }), {
+    ...{ POSTGRES_SERVER: "host", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name", POSTGRES_USER: "user" },
+  });
+  // Another database, one of several, or one that the project does not need.
+  assert.deepEqual(await partsOf({ "db.py": code, "requirements.txt": "pymysql\n" }), {});
+  assert.deepEqual(await partsOf({ "db.py": code, "requirements.txt": "pymysql\npsycopg2-binary\n" }), {});
+  const other = code.replace('"localhost"', "None").replace("os.getenv", "os.environ.get");
+  assert.deepEqual(await partsOf({ "db.py": other, "requirements.txt": "asyncpg\n" }), {});
 });

@@ -69,6 +69,11 @@ test("gives the parts of the database's address to a project that asks for them"
     ["db.internal", "6543", "me", "a/b", "theirs"],
   );
   assert.equal(replicaEnvironment({ DATABASE_URI, POSTGRES_HOST: "own" }, asking)["POSTGRES_USER"], undefined);
+  const parts = { PGHOST: "host", PGPORT: "port", PGDATABASE: "name" };
+  const named = { env, artifact: { ...artifact, database_parts: parts } };
+  const { PGHOST, PGPORT, PGDATABASE } = replicaEnvironment({ DATABASE_URI, PGPORT: "1" }, named);
+  assert.deepEqual([PGHOST, PGPORT, PGDATABASE], ["db.internal", "1", "own"]);
+  assert.equal(replicaEnvironment({ DATABASE_URI, PGHOST: "own" }, named)["PGDATABASE"], undefined);
   const unescaped = replicaEnvironment({ DATABASE_URI: "postgresql://me:100%@db.internal/own" }, asking);
   assert.equal(unescaped["POSTGRES_PASSWORD"], "100%");
   const local = replicaEnvironment({ DATABASE_URI: "postgresql:///own?host=/run/postgresql" }, asking);

@@ -11,7 +11,7 @@ import { aegraVersion, pythonServerVersion } from "../python/server.ts";
  * Version of the builder. Increase it when the builder produces another result from the same source, so that old artifacts are
  * not reused.
  */
-export const builderVersion = `17/${toolchainVersion}/${pythonServerVersion}/${aegraVersion}`;
+export const builderVersion = `18/${toolchainVersion}/${pythonServerVersion}/${aegraVersion}`;
 
 /** File in the artifact directory: the `Artifact` as JSON. It is written last, so a directory without it is not an artifact. */
 export const artifactManifestName = ".pierhead-artifact.json";

@@ -15,7 +15,7 @@ const required = /\benviron\[["']([A-Z][A-Z0-9_]+)["']\]|\bprocess\.env\.([A-Z][
 
 /** Reads without a default of variables whose names say that they hold credentials, an address, or a part of a database's address. */
 const likely =
-  /(?:\bgetenv\(|\benviron\.get\(|\bprocess\.env\.|\bprocess\.env\[)["']?([A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT)|(?:DB|DATABASE|POSTGRES|PG|MYSQL)_(?:HOST|PORT|USER|USERNAME|PASS|NAME|DATABASE))\b(?!["'\]]* *(?:,|\?\?|\|\|))/g;
+  /(?:\bgetenv\(|\benviron\.get\(|\bprocess\.env\.|\bprocess\.env\[)["']?([A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT)|(?:DB|DATABASE|POSTGRES|PG|MYSQL)_(?:HOST|PORT|USER|USERNAME|PASS|NAME|DATABASE))\b(?!["'] *,|["'\]]* *(?:\?\?|\|\|))/g;
 
 /** The address of a database in a schema of Prisma. */
 const inSchema = /\burl[ \t]*=[ \t]*env\("([A-Z][A-Z0-9_]+)"\)/g;
@@ -28,8 +28,7 @@ const field =
 
 /** Returns the names of the variables that the source files of a project read and for which they have no default. */
 export async function readVariables(reader: ProjectReader): Promise<string[]> {
-  const files = (await reader.list()).filter((file) => source.test(file) && !besides.test(file)).slice(0, filesMax);
-  const texts = await Promise.all(files.map(async (file) => (await reader.read(file)) ?? ""));
+  const texts = await readSourceTexts(reader);
   const settings = texts.filter((text) => text.includes("BaseSettings") && !prefixed.test(text));
   const schemas = texts.filter((text) => /\bprovider[ \t]*=[ \t]*"postgres/.test(text));
   const found = [
@@ -38,6 +37,12 @@ export async function readVariables(reader: ProjectReader): Promise<string[]> {
     ...namesIn(schemas, inSchema),
   ];
   return [...new Set(found)].slice(0, namesMax);
+}
+
+/** Returns the texts of the source files that a start may run. */
+export async function readSourceTexts(reader: ProjectReader): Promise<string[]> {
+  const files = (await reader.list()).filter((file) => source.test(file) && !besides.test(file)).slice(0, filesMax);
+  return Promise.all(files.map(async (file) => (await reader.read(file)) ?? ""));
 }
 
 const namesIn = (texts: readonly string[], form: RegExp) =>

@@ -11,6 +11,7 @@ import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BaseImages, BuildRequest, ClusterTarget, ImageTarget, PreparedContext } from "../build.ts";
 import { artifactManifestName, builderVersion } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
+import { databaseParts } from "../detect/database-parts.ts";
 import { parseJsonText } from "../detect/json-text.ts";
 import { isOnDefaultPostgres, type LanggraphProject, type PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
@@ -127,6 +128,7 @@ async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
 async function describeImage(project: Project, { sourceDir }: BuildContext) {
   const variables = await wantedVariables(sourceDir, project.directory);
   const schemes = await databaseSchemes(sourceDir, project.directory);
+  const parts = await databaseParts(sourceDir, project.directory);
   const isServer = isLanggraph(project);
   const isExclusive = isServer ? !isDurable(project) : project.isExclusive;
   return {
@@ -137,6 +139,7 @@ async function describeImage(project: Project, { sourceDir }: BuildContext) {
     ...(isServer && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
     ...(Object.keys(schemes).length === 0 ? {} : { database_schemes: schemes }),
+    ...(Object.keys(parts).length === 0 ? {} : { database_parts: parts }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   } as const;

@@ -7,6 +7,7 @@ import { engines } from "../../domain/engines.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
+import { databaseParts } from "../detect/database-parts.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { isOnDefaultPostgres, type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import type { CommandProject } from "../detect/pierhead-config.ts";
@@ -349,6 +350,7 @@ async function store(
   const { rollout, healthPath } = engines[engine];
   const variables = await wantedVariables(sourceDir, project.directory);
   const schemes = await databaseSchemes(sourceDir, project.directory);
+  const parts = await databaseParts(sourceDir, project.directory);
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,
@@ -362,6 +364,7 @@ async function store(
     }),
     ...(variables.length === 0 ? {} : { variables }),
     ...(Object.keys(schemes).length === 0 ? {} : { database_schemes: schemes }),
+    ...(Object.keys(parts).length === 0 ? {} : { database_parts: parts }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   };

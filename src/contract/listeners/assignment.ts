@@ -82,6 +82,13 @@ const databaseSchemes = Type.Optional(
   ),
 );
 
+const databaseParts = Type.Optional(
+  mapOf(
+    Type.String({ pattern: "^(host|port|user|password|name)$" }),
+    "Part of the address of its PostgreSQL that each variable has for the project, such as DB_HOST.",
+  ),
+);
+
 const startsAlone = Type.Optional(
   Type.Boolean({
     description:
@@ -109,6 +116,7 @@ export const Artifact = Type.Union([
     engine_because: engineBecause,
     variables,
     database_schemes: databaseSchemes,
+    database_parts: databaseParts,
     starts_alone: startsAlone,
     builder,
   }),
@@ -122,6 +130,7 @@ export const Artifact = Type.Union([
     engine_because: engineBecause,
     variables,
     database_schemes: databaseSchemes,
+    database_parts: databaseParts,
     starts_alone: startsAlone,
     builder,
   }),

@@ -98,12 +98,10 @@ export function givenVariables(
 function withDatabaseUrl(secrets: Record<string, string>, artifact: RevisionRun["artifact"]): Record<string, string> {
   const { DATABASE_URI: database } = secrets;
   if (database === undefined) return secrets;
-  const names = artifact.variables ?? [];
-  const hasParts = "POSTGRES_HOST" in secrets || !names.includes("POSTGRES_HOST");
   return {
     ...(asksForDatabase(artifact) ? { DATABASE_URL: database } : {}),
     ...addressesFor(database, artifact.database_schemes),
-    ...(hasParts ? {} : partsOf(database)),
+    ...partsFor(database, artifact, secrets),
     ...secrets,
   };
 }
@@ -114,17 +112,40 @@ const addressesFor = (database: string, schemes: Record<string, string> = {}) =>
     Object.entries(schemes).map(([name, scheme]) => [name, database.replace(/^postgres(?:ql)?(?=:)/, scheme)]),
   );
 
+/** Older artifacts name no parts. */
+const usualParts = {
+  POSTGRES_HOST: "host",
+  ...{ POSTGRES_PORT: "port", POSTGRES_USER: "user", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
+};
+
+/** Returns the parts of the address in the variables that the project has for them, unless the deployment sets the host. */
+function partsFor(
+  database: string,
+  { variables = [], database_parts: named }: RevisionRun["artifact"],
+  secrets: Record<string, string>,
+): Record<string, string> {
+  const wanted = Object.entries(named ?? (variables.includes("POSTGRES_HOST") ? usualParts : {}));
+  const isSet = wanted.some(([name, part]) => part === "host" && name in secrets);
+  const parts = isSet ? {} : partsOf(database);
+  return Object.fromEntries(
+    wanted.flatMap(([name, part]) => {
+      const value = parts[part];
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
+}
+
 function partsOf(database: string): Record<string, string> {
   if (!URL.canParse(database)) return {};
   const { hostname, port, username, password, pathname } = new URL(database);
   // A socket of this machine has no host in its address.
   if (hostname === "") return {};
   return {
-    POSTGRES_HOST: hostname,
-    POSTGRES_PORT: port === "" ? "5432" : port,
-    POSTGRES_USER: decoded(username),
-    POSTGRES_PASSWORD: decoded(password),
-    POSTGRES_DB: decoded(pathname.slice(1)),
+    host: hostname,
+    port: port === "" ? "5432" : port,
+    user: decoded(username),
+    password: decoded(password),
+    name: decoded(pathname.slice(1)),
   };
 }
 
