@@ -238,6 +238,8 @@ test("explains what to do without a config or with an invalid one", async () => 
   );
   await using sample = await createDirectory({ "app.js": "app.listen(3000)" });
   await assert.rejects(findProject(sample.directory, undefined), { message: /No package\.json lists/, hints: [] });
+  await using managed = await createDirectory({ "agent.json": "{}", "AGENTS.md": "" });
+  await assert.rejects(findProject(managed.directory, undefined), /agent\.json describes .*`deepagents deploy`/);
   await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
   await using crew = await createDirectory({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" });
   await assert.rejects(findProject(crew.directory, undefined), { message: /Add an application/, hints: [] });

@@ -114,4 +114,6 @@ test("says how agents for managed services of LangSmith run on a server of their
   const node = { "package.json": JSON.stringify({ dependencies: { "managed-deepagents": "1" } }), "agent.ts": "" };
   assert.match(await because(node), /createDeepAgent of the package deepagents in agent\.ts/);
   assert.match(await because({ "deepagents.toml": "", "AGENTS.md": "" }), /^deepagents\.toml describes an agent/);
+  assert.match(await because({ "agent.json": "{}", "AGENTS.md": "" }), /^agent\.json describes an agent/);
+  assert.equal(await because({ "agent.json": "{}" }), "");
 });

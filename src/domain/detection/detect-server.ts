@@ -415,10 +415,19 @@ function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
 function adviceForDeepAgents(node: NodeFacts | null, python: PythonFacts | null, files: ReadonlySet<string>) {
   const isManaged = (packages: ReadonlySet<string> | undefined) => packages?.has("managed-deepagents") === true;
   const isNode = isManaged(node?.packages);
-  if (!isNode && !isManaged(python?.packages) && !files.has("deepagents.toml")) return null;
-  const described = files.has("deepagents.toml")
-    ? "deepagents.toml describes an agent for `deepagents deploy`"
-    : "This project is a Managed Deep Agent for `mda deploy`";
+  const file = deepAgentFile(files);
+  if (file !== null) return wayFromDeepAgents(`${file} describes an agent for \`deepagents deploy\``, isNode);
+  if (!isNode && !isManaged(python?.packages)) return null;
+  return wayFromDeepAgents("This project is a Managed Deep Agent for `mda deploy`", isNode);
+}
+
+/** Returns the file that describes an agent for `deepagents deploy`; null: none does. */
+function deepAgentFile(files: ReadonlySet<string>): string | null {
+  if (files.has("deepagents.toml")) return "deepagents.toml";
+  return files.has("agent.json") && files.has("AGENTS.md") ? "agent.json" : null;
+}
+
+function wayFromDeepAgents(described: string, isNode: boolean): string {
   const [make, file] = isNode ? ["createDeepAgent", "agent.ts"] : ["create_deep_agent", "agent.py"];
   const config = `{"graphs": {"agent": "./${file}:agent"}, "dependencies": ["."]}`;
   return `${described}, whose server exists only in LangSmith. To run it here, make the agent with ${make} of the package deepagents in ${file}, list its packages, and add a langgraph.json: ${config}`;
@@ -467,6 +476,8 @@ export function withoutPackages(files: Iterable<string>): string | null {
   const names = [...files].filter((file) => !file.startsWith("."));
   if (names.length === 0)
     return "The directory is empty. If it is a submodule of git, fetch it with: git submodule update --init";
+  const described = deepAgentFile(new Set(names));
+  if (described !== null) return wayFromDeepAgents(`${described} describes an agent for \`deepagents deploy\``, false);
   if (names.some((file) => /^[^/]+\.py$/.test(file)))
     return "No requirements.txt or pyproject.toml lists the packages of its Python files. Add a requirements.txt with them.";
   if (names.some((file) => /^[^/]+\.[cm]?[jt]sx?$/.test(file)))
