@@ -173,3 +173,17 @@ test("reads sources that are made to be slow in linear time", async () => {
   // Half a second. In quadratic time it takes minutes.
   assert.ok(performance.now() - beganAt < 20_000);
 });
+
+test("takes code inside strings over several lines for no server of the project", async () => {
+  const startOf = async (text: string) =>
+    (await detect({ "requirements.txt": "flask\ngradio", "client.py": text, "tool.py": "import os" })).server?.start;
+  const shown = "from flask import Flask\napp = Flask(__name__)\n";
+  for (const quote of ['"""', "'''"]) {
+    const prompt = `# don't\nname = "it's"\nprompt = f${quote}Review:\n${shown}${quote}\n`;
+    assert.equal(await startOf(prompt), undefined);
+    assert.match((await startOf(`${prompt}${shown}`)) ?? "", /client:app/);
+  }
+  assert.match((await startOf(`"""Says \\"""hello\\""" to\nall."""\n${shown}`)) ?? "", /client:app/);
+  assert.match((await startOf(`quote = '"""'\n${shown}text = "#"  # ends with """\n`)) ?? "", /client:app/);
+  assert.match((await startOf(`${shown}broken = """`)) ?? "", /client:app/);
+});

@@ -5,6 +5,7 @@ import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
 import { isSample, type ProjectReader, readSources } from "./project-sources.ts";
 import { findPythonEntries, type PythonEntry, pythonStdio } from "./python-entries.ts";
+import { withoutLongStrings } from "./python-text.ts";
 import { normalizedName, requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
 
 /** What the files of a project say about its server. */
@@ -108,12 +109,12 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ...(installsConda(files, pyproject ?? "") ? packagesOf(conda) : []),
   ];
   const names = new Set(packages.map(normalizedName));
-  const { texts, isComplete } = await readSources(reader, files, /\.py$/);
+  const { texts, isComplete } = await readPythonSources(reader, files);
   const scripts = scriptsOfPackage(pyproject ?? "");
   const pages = await pagesOf(reader, files);
   const found = findPythonEntries({ sources: texts, scripts, packages: names, pages }, files);
   const entries = [...found, ...namedWorkflows(pyproject ?? "", found)];
-  const { texts: shown } = entries.length > 0 ? { texts: [] } : await readSources(reader, files, /\.py$/, isSample);
+  const { texts: shown } = entries.length > 0 ? { texts: [] } : await readPythonSources(reader, files, isSample);
   return {
     packages: names,
     declaredIn,
@@ -131,6 +132,15 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: (await pythonVersion(reader, files, project)) ?? conda?.pythonVersion ?? null,
   };
+}
+
+async function readPythonSources(
+  reader: ProjectReader,
+  files: ReadonlySet<string>,
+  isWanted?: (file: string) => boolean,
+) {
+  const { texts, isComplete } = await readSources(reader, files, /\.py$/, isWanted);
+  return { texts: texts.map(({ file, text }) => ({ file, text: withoutLongStrings(text) })), isComplete };
 }
 
 /**
