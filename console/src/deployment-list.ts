@@ -1,4 +1,5 @@
 import type { Client } from "../../src/client/client.ts";
+import { type FieldIds, queryOf } from "./list-query.ts";
 import { attentionWords } from "./parts/words.ts";
 import type { ListSearch } from "./search.ts";
 
@@ -8,14 +9,16 @@ export const pageSize = 50;
 /** Deployments that need attention come first, then the newest ones. */
 export const usualSort = "health";
 
-/** Returns the call for one page of the list, as its address describes it. */
-export function listInput(search: ListSearch) {
+/** Returns the call for one page of the list, as its address describes it. `ids`: what the fields of the text stand for. */
+export function listInput(search: ListSearch, ids: FieldIds) {
+  const { text } = queryOf(search.q);
   // A search without an order puts the deployment of exactly this name first.
-  const sort = search.sort ?? (search.q === undefined ? usualSort : undefined);
+  const sort = search.sort ?? (text === "" ? usualSort : undefined);
   return {
     limit: pageSize,
     offset: ((search.page ?? 1) - 1) * pageSize,
-    ...(search.q !== undefined && { name_contains: search.q }),
+    ...(text !== "" && { text_contains: text }),
+    ...ids,
     ...(search.health !== undefined && {
       health: search.health === "attention" ? [...attentionWords] : [search.health],
     }),
@@ -25,8 +28,8 @@ export function listInput(search: ListSearch) {
   };
 }
 
-export function listQuery(client: Client, workspaceId: string, search: ListSearch) {
-  const input = listInput(search);
+export function listQuery(client: Client, workspaceId: string, search: ListSearch, ids: FieldIds = {}) {
+  const input = listInput(search, ids);
   return {
     queryKey: ["deployments", workspaceId, input],
     queryFn: ({ signal }: { signal: AbortSignal }) => client.listDeployments(input, { signal }),

@@ -19,12 +19,14 @@ export const readingTools = [
     title: "List deployments",
     description: "Lists the deployments of the workspace with their health.",
     input: Type.Object({
-      search: Type.Optional(Type.String({ maxLength: 256, description: "Part of the name." })),
+      search: Type.Optional(
+        Type.String({ maxLength: 256, description: "Part of the name, repository, image, or newest commit." }),
+      ),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 50 })),
     }),
     effect: "reads",
     async run({ client, signal }, { search, limit = 50 }) {
-      const query = search === undefined ? { limit } : { limit, name_contains: search };
+      const query = search === undefined ? { limit } : { limit, text_contains: search };
       const { resources } = await client.listDeployments(query, { signal });
       return { deployments: resources.map(deploymentSummary), may_have_more: resources.length === limit };
     },

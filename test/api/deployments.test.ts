@@ -184,6 +184,23 @@ test("sorts lists as requested, each order the reverse of the other, page by pag
   );
 });
 
+test("finds a deployment by any text that people know it by, in any case, with an exact name first", async () => {
+  const github = await create(bodyOf("github", "texted-git"));
+  await create(bodyOf("external_docker", "texted-image"));
+  await create(bodyOf("internal_docker", "ledger"));
+  await patch(github.body.id, { display_name: "Front Desk" });
+  await t.db.query(sql`
+    update revisions set commit_message = 'Read the ledger', commit_author = 'Ada Lindqvist' where deployment_id = ${github.body.id}`);
+  const found = (text: string) => names(`text_contains=${encodeURIComponent(text)}&limit=100`);
+  for (const text of ["TEXTED-G", "front desk", "read the", "ada l"])
+    assert.deepEqual(await found(text), ["texted-git"], text);
+  assert.deepEqual(await found("ledger"), ["ledger", "texted-git"]);
+  for (const text of ["github.com/acme/BOT", "registry.example.org/acme"])
+    assert.ok((await found(text)).includes(text.startsWith("g") ? "texted-git" : "texted-image"), text);
+  assert.deepEqual(await found("ledger\nAda"), [], "no text reaches over two of them");
+  assert.deepEqual(await found("front%desk"), []);
+});
+
 test("every filter of the list has an effect", async () => {
   const { body } = await create(bodyOf("github", "filtered"));
   const one = async (query: string) =>
@@ -194,6 +211,11 @@ test("every filter of the list has an effect", async () => {
   await none("status=NO_SUCH_STATUS");
   await one("remote_reconciled=false");
   await none("remote_reconciled=yes");
+  const { rows } = await t.db.query<{ listener_id: string }>(
+    sql`select listener_id from deployments where id = ${body.id}`,
+  );
+  await one(`listener_id=${rows[0]?.listener_id}`);
+  await none(`listener_id=${randomUUID()}`);
   await one("deployment_type=dev");
   await none("deployment_type=prod");
   await one(`deployment_ids=${randomUUID()},%20${body.id.toUpperCase()}`);

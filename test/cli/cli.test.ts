@@ -269,7 +269,7 @@ test("stops waiting for stdin on Ctrl-C with code 2", { timeout: 20_000 }, async
 
 test("distinguishes a truncated or filtered list from an empty one", async () => {
   await using server = await startAnswering(({ url }) => {
-    const isFiltered = url.includes("name_contains");
+    const isFiltered = url.includes("text_contains");
     return { status: 200, body: { resources: isFiltered ? [] : [deployment], offset: 1 } };
   });
   const none = await runCli(["list", "--search", "other", "--url", server.url]);

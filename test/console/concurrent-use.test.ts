@@ -169,11 +169,11 @@ test("a page whose scripts do not arrive loads once more, then shows that, and w
 
 test("a typed filter does not come back after the user returned to the whole list", async () => {
   const page = await open();
-  await page.getByLabel("Filter by name").fill("upgr");
+  await page.getByLabel("Filter deployments").fill("upgr");
   await page.waitForURL((url) => url.searchParams.get("q") === "upgr");
   await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Deployments" }).click();
   await page.waitForURL((url) => !url.searchParams.has("q"));
-  assert.equal(await page.getByLabel("Filter by name").inputValue(), "");
+  assert.equal(await page.getByLabel("Filter deployments").inputValue(), "");
   await sleep(500);
   assert.equal(new URL(page.url()).search, "");
   await page.context().close();

@@ -404,7 +404,7 @@ test("several deployments are deleted together after a list of what is deleted",
     await pierhead.client.createDeployment({ body });
   }
   const page = await open();
-  await page.getByLabel("Filter by name").fill("doomed");
+  await page.getByLabel("Filter deployments").fill("doomed");
   await page.waitForURL(/q=doomed/);
   await page.getByLabel("Select all on this page").check();
   await page.getByText("2 selected").waitFor();

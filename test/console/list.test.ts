@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { sql } from "../../src/store/engine/sql.ts";
 import { addMetrics } from "./metric-samples.ts";
-import { assertNoBrowserErrors, startWorld } from "./world.ts";
+import { assertNoBrowserErrors, copiesOf, startWorld } from "./world.ts";
 
 const world = await startWorld({ PIERHEAD_COMPUTE: "none" });
 const { pierhead, open, findings } = world;
@@ -37,6 +37,7 @@ assert.ok(billing && orders);
 const tag = await client.createTag({ body: { name: "team", values: ["payments"] } });
 const tag_value_ids = tag.values.map(({ id }) => id);
 await client.putDeploymentTags({ deployment_id: billing.id, body: { tag_value_ids } });
+await client.createListener({ body: { compute_type: "k8s", compute_id: "eu", compute_config: {} } });
 await addMetrics(pierhead, billing.id, (ago) => ({
   ...{ requests: 100, errors: ago === 20 ? 90 : 0, slow: 0, cpu_cores: 0.1, memory_mib: 90 },
 }));
@@ -84,5 +85,43 @@ test("a phone shows commit and author in each row and selects all rows", async (
   await dialog.getByText("Restarts the replicas of 2 deployments").waitFor();
   await dialog.getByRole("button", { name: "Restart" }).click();
   await page.getByText("2 of 2 deployments failed. ").waitFor();
+  await page.context().close();
+});
+
+test("the list is found by commit, author, repository, tag and listener, and the address keeps it", async () => {
+  const page = await open();
+  const rows = page.locator("tbody tr");
+  const box = page.getByLabel("Filter deployments");
+  for (const [text, name] of [
+    ["new ledger", "billing"],
+    ["orders team", "orders"],
+    ["127.0.0.1:1/billing", "billing"],
+  ] as const) {
+    await box.fill(text);
+    await page.waitForURL((url) => url.searchParams.get("q") === text);
+    await page.waitForFunction((wanted) => document.querySelectorAll("tbody tr").length === wanted, 1);
+    await rows.filter({ hasText: name }).waitFor();
+  }
+  await box.fill("");
+  await page.getByLabel("Tag", { exact: true }).selectOption({ label: "team: payments" });
+  await page.waitForURL((url) => url.searchParams.get("q") === "tag:team=payments");
+  await rows.filter({ hasText: "orders" }).waitFor({ state: "detached" });
+  await page.reload();
+  await rows.filter({ hasText: "billing" }).waitFor();
+  assert.equal(await rows.count(), 1);
+  assert.equal(await page.getByLabel("Tag", { exact: true }).inputValue(), "team=payments");
+  const { CLI: cli = "" } = await copiesOf(page.locator(".page-head"));
+  assert.match(cli, /list --tag team=payments/);
+  await box.fill("tag:payments orders team");
+  await page.getByText("No deployments match these filters.").waitFor();
+  await box.fill("tag:team=unknown");
+  await page.getByText("No tag has the value team=unknown.").waitFor();
+  await box.fill("listener:nowhere");
+  await page.getByText("No listener is called nowhere.").waitFor();
+  await page.getByLabel("Listener").selectOption("eu");
+  await page.getByText("No deployments match these filters.").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Show all deployments" }).click();
+  await rows.nth(1).waitFor();
   await page.context().close();
 });

@@ -188,7 +188,7 @@ async function interact(page: Page): Promise<number[]> {
   for (let round = 0; round < interactions; round += 1) {
     await page.goto(`${url}/host/deployments`);
     await page.locator("tbody tr").nth(49).waitFor();
-    await page.getByLabel("Filter by name").pressSequentially("agent-00001", { delay: 30 });
+    await page.getByLabel("Filter deployments").pressSequentially("agent-00001", { delay: 30 });
     await page.waitForURL(/q=agent-00001/);
     for (let back = 0; back < 11; back += 1) await page.keyboard.press("Backspace");
     await page.waitForURL((at) => !at.searchParams.has("q"));

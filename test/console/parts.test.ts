@@ -255,8 +255,8 @@ test("single keys move through the rows of the list, select and open them, and s
   assert.equal(await focused(), "row-2");
   await keyboard.press("/");
   await keyboard.type("jkx");
-  assert.equal(await page.getByLabel("Filter by name").inputValue(), "row-jkx");
-  await page.getByLabel("Filter by name").fill("row-");
+  assert.equal(await page.getByLabel("Filter deployments").inputValue(), "row-jkx");
+  await page.getByLabel("Filter deployments").fill("row-");
   await page.getByRole("main").getByRole("link", { name: "row-2" }).focus();
   await keyboard.press("Enter");
   await page.getByRole("heading", { name: "row-2" }).waitFor();

@@ -41,7 +41,7 @@ test("the server filters, sorts and pages a list of 10,000 deployments, and the 
   }
   assert.equal(await row.count(), 50);
   const searchedAt = performance.now();
-  await page.getByLabel("Filter by name").fill("agent-9999");
+  await page.getByLabel("Filter deployments").fill("agent-9999");
   await page.getByRole("main").getByRole("link", { name: "agent-9999" }).waitFor();
   const searchMs = performance.now() - searchedAt;
   assert.equal(await row.count(), 1);

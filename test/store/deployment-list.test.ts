@@ -127,6 +127,10 @@ eachDatabase(
       [{ nameContains: "_ld" }, sql`false`],
       [{ nameContains: "7" }, sql`name like '%7%'`],
       [{ nameContains: "üx" }, sql`false`],
+      [{ textContains: "AGENT-OLD" }, sql`name like '%-old-%'`],
+      [{ textContains: "agent-old-11777-x" }, sql`name = 'agent-old-11777-x'`],
+      [{ textContains: "77-", status: "READY" }, sql`name like '%77-%' and status = 'READY'`],
+      [{ tagValueIds: [common], textContains: "-old-" }, sql`seq % 3 = 0 and name like '%-old-%'`],
       [{ tagValueIds: [common] }, sql`seq % 3 = 0`],
       [{ tagValueIds: [rare] }, sql`seq % 1000 = 0`],
       [{ tagValueIds: [common, rare] }, sql`seq % 3000 = 0`],
@@ -146,7 +150,7 @@ eachDatabase(
           const { by, direction = "desc" } = order;
           const first =
             by === undefined
-              ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at`
+              ? sql`(name = ${filter.nameContains ?? filter.textContains ?? null}) desc nulls last, created_at`
               : sql.identifier(by);
           const { rows } = await db.query<{ name: string }>(sql`
           select name from deployments where tenant_id = ${world.tenantId} and ${condition}

@@ -3,13 +3,15 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { LayoutGrid, Plus, Rows3, Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { listInput, listQuery, pageSize, usualSort } from "../deployment-list.ts";
+import { queryOf, withField } from "../list-query.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeploymentTable, sortableColumns, useSearchChange, useTraffic } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { HealthChips } from "../parts/health-chips.tsx";
 import { useHealthCounts } from "../parts/health-counts.ts";
 import { useKeys } from "../parts/keys.ts";
-import { Failure, Loading } from "../parts/notices.tsx";
+import { useListeners, useListFields, useTags } from "../parts/list-fields.ts";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { shareText, sumOf } from "../parts/traffic-cell.tsx";
@@ -24,8 +26,13 @@ export function DeploymentsPage() {
   usePageTitle("Deployments");
   const search = route.useSearch();
   const { client, workspaceId, mayChange } = useSession();
-  const input = listInput(search);
-  const list = useQuery({ ...listQuery(client, workspaceId, search), placeholderData: keepPreviousData });
+  const fields = useListFields(search.q);
+  const input = listInput(search, fields.ids ?? {});
+  const list = useQuery({
+    ...listQuery(client, workspaceId, search, fields.ids ?? {}),
+    placeholderData: keepPreviousData,
+    enabled: fields.ids !== null,
+  });
   const isFiltered = search.q !== undefined || search.health !== undefined || search.type !== undefined;
   const isEmpty = list.data?.resources.length === 0 && !isFiltered && search.page === undefined;
   return (
@@ -48,14 +55,15 @@ export function DeploymentsPage() {
       </div>
       {!isEmpty && (
         <>
-          <Filters search={search} />
+          <Filters search={search} isRead={list.data !== undefined || fields.problem !== null} />
           <HealthChips search={search} />
         </>
       )}
-      {list.isPending && <Loading what="the deployments" />}
+      {fields.problem !== null && <Notice kind="warn">{fields.problem}</Notice>}
+      {list.isPending && fields.problem === null && <Loading what="the deployments" />}
       {list.isError && <Failure error={list.error} retry={() => void list.refetch()} />}
       {isEmpty && <FirstDeployment />}
-      {list.data && !isEmpty && (
+      {list.data && !isEmpty && fields.problem === null && (
         <DeploymentTable rows={list.data.resources} search={search} isOutdated={list.isPlaceholderData} />
       )}
     </>
@@ -83,13 +91,15 @@ function Day({ rows, isWhole }: { rows: Deployment[]; isWhole: boolean }) {
   );
 }
 
-/** Returns undefined for views that the command cannot show: it has no options for type, order or page. */
+/** Returns undefined for views that the command cannot show: it has no options for type, order, listener or page. */
 function commandOf({ q, health, type, sort, page }: ListSearch): string | undefined {
   if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
-  if (health === "attention") return undefined;
+  const { text, tags, listener } = queryOf(q);
+  if (health === "attention" || listener !== undefined || tags.some((tag) => !tag.includes("="))) return undefined;
   const options = [
     ...(health === undefined ? [] : [` --health ${shellWord(health)}`]),
-    ...(q === undefined ? [] : [` --search ${shellWord(q)}`]),
+    ...(text === "" ? [] : [` --search ${shellWord(text)}`]),
+    ...tags.map((tag) => ` --tag ${shellWord(tag)}`),
   ];
   return `npx pierhead list${options.join("")}`;
 }
@@ -102,7 +112,8 @@ const layouts = [
   { layout: "cards" as const, name: "Show as cards", icon: <LayoutGrid size={15} /> },
 ];
 
-function Filters({ search }: { search: ListSearch }) {
+/** `isRead`: the list is shown, so that the choices may be read. */
+function Filters({ search, isRead }: { search: ListSearch; isRead: boolean }) {
   const change = useSearchChange();
   // Set until the address contains the text. After that the address is the truth, also after a link or the Back button.
   const [typed, setTyped] = useState<string>();
@@ -121,8 +132,8 @@ function Filters({ search }: { search: ListSearch }) {
         <input
           ref={box}
           type="search"
-          aria-label="Filter by name"
-          placeholder="Filter by name"
+          aria-label="Filter deployments"
+          placeholder="Name, commit, author or repository"
           value={typed ?? search.q ?? ""}
           onChange={(event) => setTyped(event.target.value)}
         />
@@ -136,6 +147,8 @@ function Filters({ search }: { search: ListSearch }) {
         textOf={typeText}
         onValue={(type) => change({ type })}
       />
+      {/* Text that is typed but not in the address yet must not undo a choice. */}
+      {isRead && <FieldChoices q={typed ?? search.q} onQuery={setTyped} />}
       <select
         aria-label="Sort by"
         value={search.sort === undefined || search.sort === usualSort ? "" : search.sort}
@@ -166,6 +179,32 @@ function Filters({ search }: { search: ListSearch }) {
         ))}
       </fieldset>
     </search>
+  );
+}
+
+/** Narrows the list by tag and listener, which stand in the text as fields. Hidden where the workspace has none. */
+function FieldChoices({ q, onQuery }: { q: string | undefined; onQuery: (q: string) => void }) {
+  const { tags, listener } = queryOf(q);
+  const values = (useTags(true) ?? []).flatMap((tag) => tag.values.map(({ name }) => `${tag.name}=${name}`));
+  const names = (useListeners(true) ?? []).map(({ compute_id: name }) => name);
+  const choose = (name: "tag" | "listener") => (value: string | undefined) =>
+    onQuery(withField(q, name, value === undefined ? [] : [value]));
+  return (
+    <>
+      {values.length > 0 && (
+        <Choice
+          label="Tag"
+          all={tags.length > 1 ? `${tags.length} tags` : "Any tag"}
+          value={tags.length === 1 ? tags[0] : undefined}
+          options={values}
+          textOf={(value) => value.replace("=", ": ")}
+          onValue={choose("tag")}
+        />
+      )}
+      {names.length > 0 && (
+        <Choice label="Listener" all="Anywhere" value={listener} options={names} onValue={choose("listener")} />
+      )}
+    </>
   );
 }
 

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CodeHost, Integration } from "../../../src/contract/integrations/integration.ts";
+import { gathered } from "../gathered.ts";
 import { CopyText } from "../parts/address.tsx";
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
-import { ActionButton, FormDialog, gathered, ResourcePage } from "../parts/resource-page.tsx";
+import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { useSession } from "../session.tsx";
 import { GithubApp } from "./github-app.tsx";
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { VariableGroup } from "../../../src/contract/variables/variable-group.ts";
+import { gathered } from "../gathered.ts";
 import { useSession } from "../session.tsx";
-import { gathered } from "./resource-page.tsx";
 
 /** Returns the variable groups of the workspace. undefined: not read yet. */
 export function useGroups(): VariableGroup[] | undefined {

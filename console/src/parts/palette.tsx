@@ -117,7 +117,7 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
   const [name, part] = partOf(wanted);
   const found = useQuery({
     queryKey: ["deployments", workspaceId, "palette", name],
-    queryFn: ({ signal }) => client.listDeployments({ name_contains: name, limit: 8 }, { signal }),
+    queryFn: ({ signal }) => client.listDeployments({ text_contains: name, limit: 8 }, { signal }),
     enabled: name !== "",
   });
   const open = (id: string, part?: string) => () =>

@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import { hasLabels, type Labels, labelsText, takesNamespace } from "../../../src/domain/listener-labels.ts";
 import type { Draft } from "../draft.ts";
+import { gathered } from "../gathered.ts";
 import { useSession } from "../session.tsx";
 import { SelectField } from "./fields.tsx";
 import { Notice } from "./notices.tsx";
-import { gathered } from "./resource-page.tsx";
 
 export interface Placement {
   /** The listeners that take the source of the draft. */

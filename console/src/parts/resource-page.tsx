@@ -1,5 +1,6 @@
 import { type QueryKey, useMutation, useQuery } from "@tanstack/react-query";
 import { type FormEvent, type ReactNode, useState } from "react";
+import { gathered } from "../gathered.ts";
 import { queries, textOf } from "../server.ts";
 import { CopyAs, type Repeatable } from "./copy-as.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -31,12 +32,6 @@ interface Props<T> {
   /** Buttons of the page. */
   children?: ReactNode;
   refetchMs?: number;
-}
-
-export async function gathered<T>(items: AsyncIterable<T> | Iterable<T>): Promise<T[]> {
-  const all: T[] = [];
-  for await (const item of items) all.push(item);
-  return all;
 }
 
 /** Keeps names such as API and OAuth. */

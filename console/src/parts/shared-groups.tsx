@@ -4,12 +4,12 @@ import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { VariableGroup } from "../../../src/contract/variables/variable-group.ts";
+import { gathered } from "../gathered.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { CopyAs } from "./copy-as.tsx";
 import { IconButton } from "./icon-button.tsx";
 import { Failure } from "./notices.tsx";
-import { gathered } from "./resource-page.tsx";
 import { useToasts } from "./toasts.tsx";
 
 /** The variable groups that a deployment uses. Hidden while the workspace has none. */

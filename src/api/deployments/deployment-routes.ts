@@ -99,9 +99,11 @@ function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): Deployme
   return {
     name: query.name || undefined,
     nameContains: query.name_contains || undefined,
+    textContains: query.text_contains || undefined,
     status: query.status || undefined,
     health: query.health,
     isRemote: query.remote_reconciled,
+    listenerId: query.listener_id,
     imageVersion: query.image_version || undefined,
     deploymentType: query.deployment_type,
     ids: query.deployment_ids ? idsOf("deployment_ids", query.deployment_ids) : undefined,

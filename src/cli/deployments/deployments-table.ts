@@ -68,7 +68,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
     options: [
       ["--health <words>", "only deployments with this health: live, failed, crash-looping, ...; several with commas"],
       ["--status <status>", "only deployments with this status of the API"],
-      ["--search <text>", "only deployments whose name contains this text"],
+      ["--search <text>", "only deployments with this text in name, repository, image, or newest commit"],
       ["--tag <tags...>", "only deployments tagged TAG=VALUE; values of the same tag are alternatives"],
       ["--limit <count>", "maximum number of deployments", "100"],
     ],

@@ -40,7 +40,7 @@ export async function list(session: Session, _: string[], options: ListOptions):
   const query = {
     ...(options.status === undefined ? {} : { status: await parseStatus(options.status) }),
     ...(options.health === undefined ? {} : { health: parseHealth(options.health) }),
-    ...(options.search === undefined ? {} : { name_contains: options.search }),
+    ...(options.search === undefined ? {} : { text_contains: options.search }),
     ...(options.tag === undefined ? {} : { tag_value_ids: await tagIds(session, options.tag) }),
   };
   const deployments: Deployment[] = [];

@@ -232,6 +232,12 @@ export const ListDeploymentsQuery = Type.Object({
   name_contains: Type.Optional(
     Type.String({ description: "Part of the name, case-insensitive. Exact matches come first." }),
   ),
+  text_contains: Type.Optional(
+    Type.String({
+      description:
+        "Part of the name, the display name, the repository, the image, or the newest commit's message or author, case-insensitive. Exact names come first. Extension of Pierhead.",
+    }),
+  ),
   name: Type.Optional(Type.String({ description: "Exact name." })),
   status: Type.Optional(Type.String({ description: "A deployment status. An unknown one returns an empty page." })),
   health: Type.Optional(
@@ -240,6 +246,7 @@ export const ListDeploymentsQuery = Type.Object({
   remote_reconciled: Type.Optional(
     Type.Boolean({ description: "true: run by a remote listener; false: by the built-in one." }),
   ),
+  listener_id: Type.Optional(uuid("Only deployments that this listener runs. Extension of Pierhead.")),
   tag_value_ids: Type.Optional(
     Type.String({
       description:

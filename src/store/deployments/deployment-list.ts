@@ -12,10 +12,13 @@ export interface DeploymentFilter {
   name?: string | undefined;
   /** Part of the name, in any case. */
   nameContains?: string | undefined;
+  /** Part of a text that people know it by: names, repository, image, message and author of the newest commit; in any case. */
+  textContains?: string | undefined;
   /** Any text; one that is not a status matches nothing. */
   status?: string | undefined;
   health?: readonly HealthWord[] | undefined;
   isRemote?: boolean | undefined;
+  listenerId?: string | undefined;
   imageVersion?: string | undefined;
   deploymentType?: string | undefined;
   ids?: readonly string[] | undefined;
@@ -94,7 +97,7 @@ export function deploymentPage(
   page: { limit: number; offset: number; order?: DeploymentOrder; tags?: TagConditions },
 ): Sql {
   const { order = {} } = page;
-  const wanted = filter.name === undefined ? filter.nameContains : undefined;
+  const wanted = filter.name === undefined ? (filter.nameContains ?? filter.textContains) : undefined;
   const exact = order.by === undefined && order.direction === undefined ? wanted : undefined;
   const sorted = exact === undefined ? orderOf(order) : sql`(d.name = ${exact}) desc, ${orderOf(order)}`;
   const inOrder = readInOrder(tenantId, filter, page);
@@ -305,15 +308,23 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
 
 /** Returns the conditions that no index delivers in page order. */
 function conditionsOf(filter: DeploymentFilter): Sql[] {
-  const { nameContains, isRemote, health } = filter;
+  const { nameContains, textContains, isRemote, listenerId, health } = filter;
   const found: Sql[] = [];
   if (nameContains !== undefined) found.push(sql`strpos(lower(d.name), lower(${nameContains})) > 0`);
+  if (textContains !== undefined) found.push(hasText(textContains));
+  if (listenerId !== undefined) found.push(sql`d.listener_id = ${listenerId}`);
   if (health !== undefined && health.length !== 1) found.push(sql`d.health = any(${[...health]}::text[])`);
   if (isRemote !== undefined) {
     found.push(sql`d.listener_id in (select l.id from listeners l where l.builtin = ${!isRemote})`);
   }
   return found;
 }
+
+/** Returns the condition for a part of any text of a deployment, each apart. No index has these texts, so it reads row by row. */
+const hasText = (part: string): Sql => sql`(
+  select strpos(lower(concat_ws(chr(1), t.name, t.display_name, t.source_config ->> 'repo_url',
+                t.source_revision_config ->> 'image_uri', r.commit_message, r.commit_author)), lower(${part})) > 0
+    from deployments t left join revisions r on r.id = t.latest_revision_id where t.id = d.id)`;
 
 /**
  * Returns the condition that finds a part of a name by the index of name parts, which has no parts of one or two letters.
