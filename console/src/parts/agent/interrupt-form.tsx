@@ -84,7 +84,7 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false, mark }: Prop
         </p>
       )}
       <Acts {...{ way, setWay, isBusy, isRow }} canEdit={fields.length > 0} />
-      {way !== "json" && !(isRow && way === "choose") && (
+      {(way === "edit" || way === "decline") && (
         <p className="softer">
           Sends <code>{JSON.stringify(answer)}</code>
         </p>
