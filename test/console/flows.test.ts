@@ -230,6 +230,9 @@ test("log lines of the agent appear as they are written and can be searched by t
   await query.waitFor();
   await fetch(`${url}/?needle=1`);
   await page.getByText("asked for /?needle=1").waitFor();
+  const drawn = await page.getByRole("img", { name: / matching lines from / }).getAttribute("aria-label");
+  const [from = 0, to = 0] = drawn?.split(" from ")[1]?.split(" to ").map(Date.parse) ?? [];
+  assert.ok(to - from >= 899_000 && to - from < 1_800_000, `a young deployment has a short histogram: ${drawn}`);
   await query.fill("needle=1");
   await query.press("Enter");
   await page.getByText("asked for /?needle=1").waitFor();

@@ -116,6 +116,10 @@ test("the list is found by commit, author, repository, tag and listener, and the
   await page.getByText("No deployments match these filters.").waitFor();
   await box.fill("tag:team=unknown");
   await page.getByText("No tag has the value team=unknown.").waitFor();
+  await client.createTag({ body: { name: "payer", values: ["payments"] } });
+  await page.reload();
+  await box.fill("tag:payments");
+  await page.getByText("Several tags have the value payments. Write tag:").waitFor();
   await box.fill("listener:nowhere");
   await page.getByText("No listener is called nowhere.").waitFor();
   await page.getByLabel("Listener").selectOption("eu");

@@ -78,6 +78,7 @@ eachDatabase("plans a list of 12,000 deployments once, not for every page", asyn
     {},
     { nameContains: "agent" },
     { nameContains: "77-" },
+    { textContains: "77-" },
     { status: "READY" },
     { isRemote: false },
     { tagValueIds: [common] },

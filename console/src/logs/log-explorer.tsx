@@ -1,5 +1,5 @@
 import { ListFilter } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { FoundLogEntry } from "../../../src/contract/logs/search.ts";
 import { type LogField, toggleLogValue } from "../../../src/domain/log-query.ts";
@@ -29,15 +29,15 @@ interface Props {
 
 /** Explores logs: a query, counts by field and over time, and the lines, which can be followed. The address has all of it. */
 export function LogExplorer({ search, onSearch: change, deployment, title }: Props) {
-  const { q = "", span: chosenSpan = searchSpans[0].seconds, since: from, until: to, line } = search;
+  const { q = "", span = searchSpans[0].seconds, since: from, until: to, line } = search;
   const query = deployment === undefined ? q : queryWithin(q, deployment.id);
   const isOne = deployment !== undefined;
-  const span = useSpan(chosenSpan, deployment);
   // A page that was opened by a link to a line or a fixed range does not follow.
   const [mayFollow, setFollowing] = useState(line === undefined && to === undefined);
   const isFollowing = mayFollow && to === undefined;
   const [isFilterOpen, setFilterOpen] = useState(false);
-  const found = useLogSearch({ query, span, from, to }, isFollowing);
+  const bornAt = from === undefined ? deployment?.created_at : undefined;
+  const found = useLogSearch({ query, span, from, to, bornAt }, isFollowing);
   const marks = useRevisionMarks(found.counts, found.range);
   const { line: _line, ...unopened } = search;
   const withQuery = (next: string) => {
@@ -119,19 +119,6 @@ export function LogExplorer({ search, onSearch: change, deployment, title }: Pro
       </div>
     </div>
   );
-}
-
-/** A clock of the browser that is late must not cut lines off. */
-const youngMinS = 900;
-
-/** Returns the seconds to look back: no further than the deployment is old, because an empty time would fill the histogram. */
-function useSpan(chosen: number, deployment: Deployment | undefined): number {
-  const createdAt = deployment?.created_at;
-  return useMemo(() => {
-    if (createdAt === undefined) return chosen;
-    const ageS = Math.ceil((Date.now() - Date.parse(createdAt)) / 1_000);
-    return Math.min(chosen, Math.max(youngMinS, ageS));
-  }, [chosen, createdAt]);
 }
 
 /** Returns a function that stays the same and does what the one of the last render does, so that memoized parts rest. */

@@ -6,6 +6,7 @@ import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { useIsVisible } from "../visibility.ts";
 import { countLines, mergeCounts } from "./merge-counts.ts";
+import { youngCounts } from "./young-counts.ts";
 
 export interface LogQuestion {
   query: string;
@@ -14,6 +15,8 @@ export interface LogQuestion {
   /** ISO 8601. */
   from: string | undefined;
   to: string | undefined;
+  /** When the deployment was made, if the empty time before it need not fill the histogram. */
+  bornAt?: string | undefined;
 }
 
 export interface FoundLogs {
@@ -83,20 +86,19 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     const own = new AbortController();
     ending.current = own;
     cursor.current = null;
-    const { query, span, from, to } = JSON.parse(key) as LogQuestion;
+    const { query, span, from, to, bornAt } = JSON.parse(key) as LogQuestion;
     const start_time = from ?? new Date(Date.now() - span * 1_000).toISOString();
     input.current = { query, start_time, ...(to !== undefined && { end_time: to }) };
     const search = run(async (signal) => {
-      const answer = await client.searchLogs({ ...input.current, limit: pageLines, counts: true }, { signal });
+      const ask = (more: object) => client.searchLogs({ ...input.current, counts: true, ...more }, { signal });
+      const answer = await ask({ limit: pageLines });
+      const { start, counts } = await youngCounts(answer, bornAt, ask);
       signal.throwIfAborted();
       cursor.current = answer.next_cursor;
       const lines = answer.logs.reverse();
-      const newest = Date.parse(lines.at(-1)?.timestamp ?? start_time);
-      setFound({
-        ...{ lines, counts: answer.counts, searchedTo: answer.searched_to, hasOlder: answer.next_cursor !== null },
-        range: { from: answer.start_time, to: to ?? new Date(Math.max(Date.now(), newest)).toISOString() },
-        ...{ isReading: true, problem: null, answered: key },
-      });
+      const range = { from: start, to: to ?? endOf(lines) };
+      const { searched_to: searchedTo, next_cursor: next } = answer;
+      setFound({ ...nothing, lines, counts, range, searchedTo, hasOlder: next !== null, answered: key });
       if (lines.length === 0) await readOlder(signal);
     });
     retryLater(search, () => setRound((before) => before + 1), own.signal);
@@ -128,6 +130,10 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     again: () => setRound((before) => before + 1),
   };
 }
+
+/** Returns now, or the time of the last line, because the clock of a replica may be ahead. */
+const endOf = (lines: readonly FoundLogEntry[]) =>
+  new Date(Math.max(Date.now(), Date.parse(lines.at(-1)?.timestamp ?? "") || 0)).toISOString();
 
 /** Begins a search again whose server was away. A follow, which tries again, begins only after the first answer. */
 function retryLater(search: Promise<unknown>, again: () => void, signal: AbortSignal): void {

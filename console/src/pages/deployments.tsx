@@ -185,8 +185,8 @@ function Filters({ search, isRead }: { search: ListSearch; isRead: boolean }) {
 /** Narrows the list by tag and listener, which stand in the text as fields. Hidden where the workspace has none. */
 function FieldChoices({ q, onQuery }: { q: string | undefined; onQuery: (q: string) => void }) {
   const { tags, listener } = queryOf(q);
-  const values = (useTags(true) ?? []).flatMap((tag) => tag.values.map(({ name }) => `${tag.name}=${name}`));
-  const names = (useListeners(true) ?? []).map(({ compute_id: name }) => name);
+  const values = (useTags(true).data ?? []).flatMap((tag) => tag.values.map(({ name }) => `${tag.name}=${name}`));
+  const names = (useListeners(true).data ?? []).map(({ compute_id: name }) => name);
   const choose = (name: "tag" | "listener") => (value: string | undefined) =>
     onQuery(withField(q, name, value === undefined ? [] : [value]));
   return (

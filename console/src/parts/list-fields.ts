@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { Tag } from "../../../src/contract/administration/tag.ts";
 import { gathered } from "../gathered.ts";
 import { type FieldIds, queryOf } from "../list-query.ts";
+import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
 /** Tags and listeners change seldom. */
@@ -19,36 +20,40 @@ export function useListFields(q: string | undefined): ListFields {
   const { tags: named, listener } = queryOf(q);
   const tags = useTags(named.length > 0);
   const listeners = useListeners(listener !== undefined);
-  if ((named.length > 0 && tags === undefined) || (listener !== undefined && listeners === undefined))
-    return { ids: null, problem: null };
-  const valueIds = named.map((one) => valuesNamed(tags ?? [], one).map(({ id }) => id));
-  const unknown = named.find((_, index) => valueIds[index]?.length === 0);
-  if (unknown !== undefined) return { ids: null, problem: `No tag has the value ${unknown}.` };
-  const at = listeners?.find(({ compute_id: name }) => name === listener);
-  if (listener !== undefined && at === undefined) return { ids: null, problem: `No listener is called ${listener}.` };
+  const failed = (named.length > 0 && tags.error) || (listener !== undefined && listeners.error);
+  if (failed) return { ids: null, problem: textOf(failed) };
+  const isRead =
+    (named.length === 0 || tags.data !== undefined) && (listener === undefined || listeners.data !== undefined);
+  if (!isRead) return { ids: null, problem: null };
+  const values = named.map((one) => valuesNamed(tags.data ?? [], one));
+  const at = listeners.data?.find(({ compute_id: name }) => name === listener);
+  const problem =
+    named.map((one, index) => problemOf(one, values[index] ?? [])).find((text) => text !== null) ??
+    (listener !== undefined && at === undefined ? `No listener is called ${listener}.` : null);
+  if (problem !== null) return { ids: null, problem };
   const ids: FieldIds = {
-    ...(valueIds.length > 0 && { tag_value_ids: valueIds.flat().join(",") }),
-    ...(listener !== undefined && at !== undefined && { listener_id: at.id }),
+    ...(named.length > 0 && { tag_value_ids: values.flatMap((found) => found.map(({ id }) => id)).join(",") }),
+    ...(at !== undefined && { listener_id: at.id }),
   };
   return { ids, problem: null };
 }
 
-/** Returns the tags of the workspace. undefined: not read yet. */
-export function useTags(isEnabled: boolean): Tag[] | undefined {
+/** Returns the tags of the workspace. */
+export function useTags(isEnabled: boolean) {
   const { client, workspaceId } = useSession();
-  const found = useQuery({
+  return useQuery({
     queryKey: ["tags", workspaceId],
     queryFn: ({ signal }) => gathered(client.all("listTags", {}, { signal })),
     staleTime: renewMs,
+    throwOnError: false,
     enabled: isEnabled,
   });
-  return found.data ?? (found.isError ? [] : undefined);
 }
 
-/** Returns the listeners of the workspace, none where the plan has no listeners. undefined: not read yet. */
+/** Returns the listeners of the workspace. The server refuses the call for plans without listeners. */
 export function useListeners(isEnabled: boolean) {
   const { client, workspaceId } = useSession();
-  const found = useQuery({
+  return useQuery({
     queryKey: ["listeners", workspaceId],
     queryFn: ({ signal }) => gathered(client.all("listListeners", {}, { signal })),
     staleTime: renewMs,
@@ -56,14 +61,26 @@ export function useListeners(isEnabled: boolean) {
     throwOnError: false,
     enabled: isEnabled,
   });
-  return found.data ?? (found.isError ? [] : undefined);
+}
+
+interface TagValue {
+  id: string;
+  tag: string;
+}
+
+/** Returns why a field names no single value. The server would ask for values of several tags at once. */
+function problemOf(text: string, values: readonly TagValue[]): string | null {
+  const [first, second] = values;
+  if (first === undefined) return `No tag has the value ${text}.`;
+  if (second === undefined) return null;
+  return `Several tags have the value ${text}. Write tag:${first.tag}=${text} or tag:${second.tag}=${text}.`;
 }
 
 /** Returns the values that `team=payments` or `payments` names. */
-function valuesNamed(tags: readonly Tag[], text: string) {
+function valuesNamed(tags: readonly Tag[], text: string): TagValue[] {
   const at = text.indexOf("=");
   const [tag, value] = at < 0 ? [undefined, text] : [text.slice(0, at), text.slice(at + 1)];
   return tags
     .filter(({ name }) => tag === undefined || name === tag)
-    .flatMap(({ values }) => values.filter(({ name }) => name === value));
+    .flatMap(({ name: own, values }) => values.flatMap(({ id, name }) => (name === value ? [{ id, tag: own }] : [])));
 }
