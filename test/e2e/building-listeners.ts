@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
+import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import type { TestServer } from "../support/server.ts";
+
+interface Chosen {
+  /** Path of the configuration. */
+  config?: string;
+  engine?: EngineChoice | null;
+}
 
 /** Plays listeners of clusters that build images, over the protocol that listeners use. `signal` ends all waits. */
 export function buildingListeners({ client, url }: TestServer, repositoryUrl: string, signal: AbortSignal) {
@@ -13,12 +20,12 @@ export function buildingListeners({ client, url }: TestServer, repositoryUrl: st
       const session = await createListenerClient(httpSend(url, key)).openSession(facts, signal);
       return { id, session, image_registry };
     },
-    deploy: (name: string, listener_id: string) =>
+    deploy: (name: string, listener_id: string, { config = "pierhead.json", engine = null }: Chosen = {}) =>
       client.createDeployment({
         body: {
           ...{ name, source: "github", secrets: [] },
-          source_config: { listener_id, repo_url: repositoryUrl, build_on_push: false },
-          source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+          source_config: { listener_id, repo_url: repositoryUrl, build_on_push: false, engine },
+          source_revision_config: { repo_ref: "main", langgraph_config_path: config },
         },
       }),
     /** Waits for the next build of a listener. */

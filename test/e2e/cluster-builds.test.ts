@@ -125,6 +125,51 @@ test("a build whose context the cluster could not download is ordered again, as 
   assert.ok(logs.some(({ message }) => message === `${end.message} The build starts again.`));
 });
 
+test("an image whose packages do not work with PostgreSQL is built again on files, unless the engine was chosen", async () => {
+  const { id, session } = await openListener("misfit");
+  await repository.commit({
+    "langgraph.json": JSON.stringify({ graphs: { agent: "./agent.js:graph" } }),
+    "agent.js": "",
+    "package.json": JSON.stringify({ name: "agent", dependencies: { "@langchain/langgraph": "^1.0.0" } }),
+  });
+  const made = await deploy("misfit", id, { config: "langgraph.json" });
+  const end = {
+    image: null,
+    reason: "BuildFailed",
+    message:
+      'process "node tidy.js" did not complete successfully: exit code: 3. Last lines:\nNo LangGraph.js server on PostgreSQL works with @langchain/langgraph 1.3.9. Update them together.',
+  } as const;
+  const first = await nextOrder(session);
+  await session.reportBuild(first.build_id, { lines: [], end }, signal);
+  const second = await nextOrder(session);
+  assert.equal(second.deployment_id, made.id);
+  await session.reportBuild(second.build_id, { lines: [], end: { image, reason: null, message: "" } }, signal);
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  const built = await eventually(
+    () => client.getRevision(ids),
+    ({ engine }) => engine !== null,
+    { timeoutMs: 20_000, what: "the image" },
+  );
+  assert.deepEqual([built.engine, built.engine_because, built.rollout], ["file", "packages", "handover"]);
+  const { logs } = await client.readBuildLogs({ ...ids, body: { limit: 100, order: "asc" } });
+  const shown = logs.map(({ message }) => message).join("\n");
+  assert.match(
+    shown,
+    /Engine: file, although the deployment has a PostgreSQL, because its server does not work with the packages/,
+  );
+  assert.doesNotMatch(shown, /BuildFailed/);
+
+  const other = await deploy("chosen", id, { config: "langgraph.json", engine: "postgres" });
+  const chosen = await nextOrder(session);
+  await session.reportBuild(chosen.build_id, { lines: [], end }, signal);
+  const failed = await client.waitForRevision({
+    deployment_id: other.id,
+    revision_id: other.latest_revision_id as string,
+  });
+  assert.equal(failed.status, "BUILD_FAILED");
+  assert.match(failed.status_message ?? "", /works with @langchain\/langgraph 1\.3\.9/);
+});
+
 test("the command line deploys a directory and a git repository on a listener by its name", async () => {
   const { id, session } = await openListener("by-name");
   await using source = await createDirectory(nodeAgent("from a directory"));

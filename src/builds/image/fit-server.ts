@@ -12,6 +12,7 @@ import {
   apiPackage,
   fittingServers,
   misfitExitCode,
+  misfitText,
   postgresServer,
 } from "../node/agent-servers.ts";
 import { updateLanggraph } from "../node/update-packages.ts";
@@ -41,8 +42,8 @@ async function main([toolchainDir = "", projectDir = "", engine]: string[]): Pro
   });
   if (isUpdated && findServer(toolchainDir, projectDir, servers)) return 0;
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
-  const kind = isOnPostgres ? "LangGraph.js server on PostgreSQL" : "LangGraph.js server";
-  console.error(`No ${kind} works with ${installed.join(", ")}. Update them together.${isOnPostgres ? files : ""}`);
+  const text = isOnPostgres ? misfitText : "No LangGraph.js server works with";
+  console.error(`${text} ${installed.join(", ")}. Update them together.${isOnPostgres ? files : ""}`);
   return isOnPostgres ? misfitExitCode : 1;
 }
 

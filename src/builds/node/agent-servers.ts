@@ -45,6 +45,9 @@ export const postgresServer: AgentServer = agentServer(manifestPostgres, lockPos
 /** Exit code of `fit-server` when the engine on PostgreSQL does not work with the packages in an image. */
 export const misfitExitCode = 3;
 
+/** What it prints then. A cluster reports the last lines of a build, but no exit code. */
+export const misfitText = "No LangGraph.js server on PostgreSQL works with";
+
 function agentServer(manifest: { dependencies: { [apiPackage]: string } }, lock: { packages: object }): AgentServer {
   const version = manifest.dependencies[apiPackage];
   const digest = createHash("sha256")

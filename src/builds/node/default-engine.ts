@@ -40,10 +40,10 @@ export function withoutDefault(project: JavascriptProject, because: string, log:
   return { ...project, engine: "file", engineBecause: "packages" };
 }
 
-export const sayOnFiles = (because: string, log: BuildLog): void =>
-  log.say(
-    `Engine: file, although the deployment has a PostgreSQL, because ${because}. To use it, update the packages and choose it: pierhead change NAME --engine postgres`,
-  );
+export const sayOnFiles = (because: string, log: BuildLog): void => log.say(onFilesBecause(because));
+
+export const onFilesBecause = (because: string): string =>
+  `Engine: file, although the deployment has a PostgreSQL, because ${because}. To use it, update the packages and choose it: pierhead change NAME --engine postgres`;
 
 /** The reason when the packages that were installed decide, and not what a lock file says of them. */
 export const misfitOfInstalled = "its server does not work with the packages that were installed";

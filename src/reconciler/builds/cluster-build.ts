@@ -4,6 +4,8 @@ import path from "node:path";
 import { pause } from "../../base/pause.ts";
 import type { BuildLine, BuildRequest, BuildResult, PreparedContext, RunningBuild } from "../../builds/build.ts";
 import { type FailedResult, failureLine } from "../../builds/failed-result.ts";
+import { misfitText } from "../../builds/node/agent-servers.ts";
+import { misfitOfInstalled, onFilesBecause } from "../../builds/node/default-engine.ts";
 import type { ContextKey, SharedContexts } from "../../builds/shared-contexts.ts";
 import { contextFileOf } from "../../builds/worker/context-file.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
@@ -30,16 +32,17 @@ export function withClusterBuilds(
   return {
     ...workers,
     start(request, onLine) {
-      const worker = workers.start(request, onLine);
-      return request.target.kind === "cluster"
-        ? new ClusterBuild(worker, { request, onLine, orders, contexts, dataDir })
-        : worker;
+      if (request.target.kind !== "cluster") return workers.start(request, onLine);
+      const prepare = (wanted: BuildRequest) => workers.start(wanted, onLine);
+      return new ClusterBuild({ request, prepare, onLine, orders, contexts, dataDir });
     },
   };
 }
 
 interface ClusterBuildOptions {
   request: BuildRequest;
+  /** Starts a process that prepares the context. */
+  prepare(request: BuildRequest): RunningBuild;
   onLine: (line: BuildLine) => void;
   orders: BuildOrders;
   /** null: only this server can serve the context. */
@@ -47,22 +50,28 @@ interface ClusterBuildOptions {
   dataDir: string;
 }
 
+type Prepared = Extract<BuildResult, { ok: true }>;
+
+/**
+ * The build of an image in a cluster. An image of a LangGraph.js agent is built again on files if the engine that it has by default does
+ * not work with the packages that the cluster installed.
+ */
 class ClusterBuild implements RunningBuild {
   readonly pid: number;
   readonly startedAtTicks: string;
   readonly result: Promise<BuildResult>;
-  readonly #worker: RunningBuild;
+  #worker: RunningBuild;
   readonly #options: ClusterBuildOptions;
   readonly #beganAtMs = performance.now();
   readonly #stopping = new AbortController();
   /** Last line of the log of a build that another server continues. */
   #notice: string | undefined;
 
-  constructor(worker: RunningBuild, options: ClusterBuildOptions) {
-    this.#worker = worker;
+  constructor(options: ClusterBuildOptions) {
+    this.#worker = options.prepare(options.request);
     this.#options = options;
-    this.pid = worker.pid;
-    this.startedAtTicks = worker.startedAtTicks;
+    this.pid = this.#worker.pid;
+    this.startedAtTicks = this.#worker.startedAtTicks;
     this.result = this.#run();
   }
 
@@ -74,22 +83,15 @@ class ClusterBuild implements RunningBuild {
   }
 
   async #run(): Promise<BuildResult> {
-    const made = await this.#worker.result;
     try {
+      const made = await this.#worker.result;
       if (!made.ok || made.context === undefined) return made;
-      const { context, ...prepared } = made;
-      const startedAtMs = performance.now();
-      const title = `Step ${made.steps.length + 1}/${made.steps.length + 1}`;
-      this.#say(`${title}: Build the image in the cluster`);
-      const end = await this.#buildUntilRead(context);
-      if (end.image === null) {
-        const failed = { ok: false as const, reason: end.reason ?? "BuildFailed", message: end.message };
-        return this.#fail({ ...failed, ...(made.commit && { commit: made.commit }) });
-      }
-      const durationMs = Math.round(performance.now() - startedAtMs);
-      this.#say(`${title} done in ${(durationMs / 1000).toFixed(1)} s: ${end.image}`);
-      const artifact = { ...made.artifact, uri: end.image, digest: end.image.split("@")[1] ?? end.image } as Artifact;
-      return { ...prepared, artifact, steps: [...made.steps, { name: "Build the image in the cluster", durationMs }] };
+      const built = await this.#buildImage(made, made.context);
+      if (!this.#isMisfit(made, built)) return built.ok ? built : this.#fail(built);
+      const onFiles = await this.#prepareOnFiles();
+      if (!onFiles.ok || onFiles.context === undefined) return onFiles;
+      const last = await this.#buildImage(onFiles, onFiles.context);
+      return last.ok ? last : this.#fail(last);
     } catch (error) {
       if (this.#stopping.signal.aborted) return this.#cancelled();
       const message = `The build could not be given to the listener: ${describeError(error)}`;
@@ -98,6 +100,42 @@ class ClusterBuild implements RunningBuild {
       // A worker that was killed may have left a part of it.
       await rm(contextFileOf(this.#options.request.workDir), { force: true });
     }
+  }
+
+  async #buildImage(made: Prepared, from: PreparedContext): Promise<BuildResult> {
+    const { context: _, ...prepared } = made;
+    const startedAtMs = performance.now();
+    const title = `Step ${made.steps.length + 1}/${made.steps.length + 1}`;
+    this.#say(`${title}: Build the image in the cluster`);
+    const end = await this.#buildUntilRead(from);
+    if (end.image === null) {
+      const failed = { ok: false as const, reason: end.reason ?? "BuildFailed", message: end.message };
+      return { ...failed, ...(made.commit && { commit: made.commit }) };
+    }
+    const durationMs = Math.round(performance.now() - startedAtMs);
+    this.#say(`${title} done in ${(durationMs / 1000).toFixed(1)} s: ${end.image}`);
+    const artifact = { ...made.artifact, uri: end.image, digest: end.image.split("@")[1] ?? end.image } as Artifact;
+    return { ...prepared, artifact, steps: [...made.steps, { name: "Build the image in the cluster", durationMs }] };
+  }
+
+  /** Whether the image has the default engine, and its server did not work with the packages that the cluster installed. */
+  #isMisfit({ artifact }: Prepared, built: BuildResult): boolean {
+    if (built.ok || !built.message.includes(misfitText) || this.#options.request.isDefaultKept) return false;
+    return artifact.engine === "postgres" && artifact.engine_because === "default";
+  }
+
+  async #prepareOnFiles(): Promise<BuildResult> {
+    this.#stopping.signal.throwIfAborted();
+    this.#say(onFilesBecause(misfitOfInstalled));
+    const { request, prepare } = this.#options;
+    this.#worker = prepare({ ...request, defaultEngine: null, timeoutMs: this.#leftMs() });
+    const made = await this.#worker.result;
+    if (!made.ok || made.artifact.kind !== "image") return made;
+    return { ...made, artifact: { ...made.artifact, engine_because: "packages" } };
+  }
+
+  #leftMs(): number {
+    return Math.max(0, Math.ceil(this.#options.request.timeoutMs - (performance.now() - this.#beganAtMs)));
   }
 
   /** Repeats the build when the cluster could not read the context: a server that stops cuts the download. */
@@ -113,7 +151,7 @@ class ClusterBuild implements RunningBuild {
   /** Orders the build from the listener, waits for its end and withdraws it. */
   async #build(context: PreparedContext): Promise<BuildEnd> {
     const { request, orders, contexts, dataDir } = this.#options;
-    const leftMs = Math.max(0, request.timeoutMs - (performance.now() - this.#beganAtMs));
+    const leftMs = this.#leftMs();
     const { target } = request;
     if (target.kind !== "cluster") throw new Error("this is no build for a cluster");
     const id = randomUUID();
