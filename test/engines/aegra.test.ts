@@ -12,6 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { testKills } from "./aegra-kills.ts";
 import { testOutages } from "./aegra-outages.ts";
 import { startAegraReplica } from "./aegra-replicas.ts";
+import { testStreams } from "./aegra-streams.ts";
 import { startAegraWorld, timeoutMs } from "./aegra-world.ts";
 import type { Loose } from "./checks.ts";
 import { expectComplete, expectOneAtATime } from "./expectations.ts";
@@ -292,6 +293,7 @@ testOutages(async () => ({
   journal,
   adminUrl: databaseOf(made.id),
 }));
+testStreams(async () => ({ pid: await pidOf((await twoReplicas())[0]?.replica_id), journal }));
 testKills(async () => pidOf((await twoReplicas())[0]?.replica_id));
 
 async function pidOf(replicaId: string | undefined): Promise<number> {

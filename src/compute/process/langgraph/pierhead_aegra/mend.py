@@ -26,10 +26,14 @@ def mend(schema):
     RunCreate.model_rebuild(force=True)
 
     from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    from langgraph.pregel import main as pregel
     from langgraph.store.postgres.aio import AsyncPostgresStore
 
-    from . import assistants, ends, leases, outages, runs
+    from . import assistants, ends, feeds, leases, outages, runs
 
+    for name in ("aput", "aput_writes"):
+        replace(AsyncPostgresSaver, name, feeds.events_first)
+    replace(pregel, "AsyncQueue", feeds.counted)
     for name in ("aget_tuple", "aget_delta_channel_history", "aput", "aput_writes"):
         replace(AsyncPostgresSaver, name, outages.noting_outages)
     replace(AsyncPostgresStore, "abatch", outages.noting_outages)
@@ -46,6 +50,10 @@ def mend(schema):
     replace(redis_broker.RedisBrokerManager, "allocate_event_id", outages.noting_outages)
     replace(langgraph_service.LangGraphService, "initialize", database.initialize_graphs)
     replace(run_preparation, "_prepare_run", runs.prepare_run)
+    for name in ("stream_graph_events", "stream_native_v3_events"):
+        replace(run_executor, name, feeds.watch)
+    for name in ("_stream_legacy", "_stream_native_v2"):
+        replace(run_executor, name, feeds.keep_feed)
     replace(run_executor, "_signal_run_done", ends.signal_run_done)
     replace(worker_executor, "_is_run_terminal", outages.false_in_outages)
     replace(worker_executor, "_acquire_and_load", runs.acquire)
