@@ -46,6 +46,8 @@ export class Exchange {
   #hasEnded = false;
   #isAdmitted = false;
   #isTunnel = false;
+  /** Whether `refuse` came after the answer had begun. */
+  #wasStopped = false;
 
   constructor(
     parts: Pick<Exchange, "request" | "response" | "address" | "requestId" | "upgrade"> & { counter: TrafficCounter },
@@ -110,8 +112,10 @@ export class Exchange {
     if (this.isSettled) return;
     this.fail(refusal.kind ?? "refused");
     this.#upstream?.destroy();
-    if (this.response.headersSent) this.breakOff();
-    else answerRefusal(this.response, refusal, ownHeaders(this));
+    if (this.response.headersSent) {
+      this.#wasStopped = true;
+      this.breakOff();
+    } else answerRefusal(this.response, refusal, ownHeaders(this));
   }
 
   /** Counts a failure. Only the first one counts. */
@@ -137,9 +141,9 @@ export class Exchange {
   failureFor(deploymentId: string): FailedRequest | null {
     const { revisionId, requestId, request, response } = this;
     const status = response.statusCode;
-    const isCut = this.#failure === "cut";
     if (this.#isTunnel || revisionId === null || this.#failure === "aborted" || !response.headersSent) return null;
-    if (!isCut && status < 500) return null;
+    const end = this.#howAnswerEnded();
+    if (status < 500 && end !== "cut" && end !== "stopped") return null;
     return {
       deploymentId,
       revisionId,
@@ -148,9 +152,15 @@ export class Exchange {
       method: request.method ?? "GET",
       path: this.address.path,
       status,
-      end: isCut ? "cut" : this.#failure === null ? "answered" : "refused",
+      end,
       durationMs: performance.now() - this.arrivedAtMs,
     };
+  }
+
+  #howAnswerEnded(): FailedRequest["end"] {
+    if (this.#failure === "cut") return "cut";
+    if (this.#wasStopped) return "stopped";
+    return this.#failure === null ? "answered" : "refused";
   }
 
   #recordTime(): void {

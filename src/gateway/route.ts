@@ -67,7 +67,10 @@ export interface FailedRequest {
   /** With the query. */
   path: string;
   status: number;
-  /** answered: the agent server sent the status. refused: the gateway did. cut: the agent server broke off within the answer. */
-  end: "answered" | "refused" | "cut";
+  /**
+   * answered: the agent server sent the status. refused: the gateway did. cut: the agent server broke off within the answer.
+   * stopped: the gateway did, at a limit or its own end.
+   */
+  end: "answered" | "refused" | "cut" | "stopped";
   durationMs: number;
 }

@@ -284,6 +284,8 @@ test("answers 504 to a request over the time limit, or breaks off an answer that
   });
   await using site = await startGateway({ limits: { requestDurationMs: 2_000 } });
   site.gateway.setRoute(route([agent.target("r1")]));
+  const failed: string[] = [];
+  site.gateway.onFailedRequest?.(({ path, status, end }) => failed.push(`${path} ${status} ${end}`));
 
   const answer = await send(site.port, { method: "GET" });
   assert.equal(answer.status, 504);
@@ -298,6 +300,7 @@ test("answers 504 to a request over the time limit, or breaks off an answer that
     (count) => count === 0,
   );
   assert.equal(site.gateway.counts()[0]?.failures.overdue, 2);
+  assert.deepEqual(failed, ["/x 504 refused", "/stream 200 stopped"]);
 });
 
 test("ends the upload when the answer comes before the body was read, and keeps the connection usable", async () => {

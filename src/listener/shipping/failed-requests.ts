@@ -38,6 +38,7 @@ function describe({ method, path, status, end, durationMs, requestId }: FailedRe
   const what = `${method} ${shown}`;
   const after = `after ${Math.round(durationMs)} ms, x-request-id ${requestId}`;
   if (end === "cut") return `The answer to ${what} with status ${status} broke off ${after}`;
+  if (end === "stopped") return `Pierhead broke off the answer to ${what} with status ${status} ${after}`;
   return end === "refused"
     ? `Pierhead answered ${what} with ${status} ${after}`
     : `${what} answered ${status} ${after}`;
