@@ -6,7 +6,7 @@ import { ApiFailure, type Client } from "../../src/client/client.ts";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { type RedisServer, redisSkipped, startRedisServer } from "../provision/redis-server.ts";
-import { createAgentRepository } from "../support/agent-repository.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
@@ -33,7 +33,8 @@ test("gives every deployment its own database and drops it with the deployment",
     PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
     PIERHEAD_AGENT_REDIS_URL: redis.url,
   });
-  await using repository = await createAgentRepository();
+  const example = "PGHOST=localhost\nPGPORT=5432\nPGUSER=app\nPGPASSWORD=\nPGDATABASE=app\n";
+  await using repository = await createAgentRepository({ ...nodeAgent("one"), ".env.example": example });
   const [first, second] = await Promise.all([
     deploy(pierhead.client, repository.url, { name: "first" }),
     deploy(pierhead.client, repository.url, { name: "second" }),
@@ -42,7 +43,8 @@ test("gives every deployment its own database and drops it with the deployment",
   assert.notEqual(given["DATABASE_URI"], ((await askAgent(pierhead.client, second)) as typeof given)["DATABASE_URI"]);
   assert.equal(given["POSTGRES_URI"], given["DATABASE_URI"]);
   assert.ok(given["REDIS_URI"]?.includes(String(given["REDIS_KEY_PREFIX"]).replace(":", "")));
-  const client = new pg.Client({ connectionString: given["DATABASE_URI"] as string });
+  const { PGHOST: host, PGPORT, PGUSER: user, PGPASSWORD: password, PGDATABASE: database } = given;
+  const client = new pg.Client({ host, port: Number(PGPORT), user, password, database });
   await client.connect();
   await client.query("create table kept (id int)");
   await client.end();
