@@ -281,6 +281,8 @@ test("packs the workspace of a member that has no lock file of its own", async (
     "py/packages/locked/pyproject.toml": "[project]\n[tool.uv.sources]\napi = { workspace = true }\n",
     "py/packages/locked/uv.lock": "",
     "py/packages/locked/main.py": "app = FastAPI()",
+    "apps/graphs/package.json": "{}",
+    "apps/graphs/research/langgraph.json": '{"dependencies": ["../"], "graphs": {"agent": "./agent.ts:agent"}}',
   });
   const rootOf = async (directory: string) => {
     const { root, configPath } = await findProject(path.join(source.directory, directory), undefined);
@@ -288,6 +290,7 @@ test("packs the workspace of a member that has no lock file of its own", async (
   };
   assert.deepEqual(await rootOf("apps/web"), ["", "apps/web/package.json"]);
   assert.deepEqual(await rootOf("apps/own"), ["apps/own", "package.json"]);
+  assert.deepEqual(await rootOf("apps/graphs/research"), ["", "apps/graphs/research/langgraph.json"]);
   assert.deepEqual(await rootOf("py/packages/api"), ["py", "packages/api/pyproject.toml"]);
   assert.deepEqual(await rootOf("py/packages/locked"), ["py", "packages/locked/pyproject.toml"]);
 });

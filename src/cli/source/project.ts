@@ -47,10 +47,12 @@ export async function findProject(directory: string, configOption: string | unde
   const isConfig = !isDockerfile && !isProjectFile(path.basename(config));
   const content = isConfig ? await readConfig(config, directory) : {};
   const configDirectory = path.dirname(config);
-  const needed = localDependencies(content)
-    .map((dependency) => path.resolve(configDirectory, dependency))
-    .concat((await workspaceRoot(configDirectory)) ?? [], isDockerfile ? [] : await localPaths(configDirectory))
-    .concat(path.resolve(directory), configDirectory);
+  const own = localDependencies(content).map((dependency) => path.resolve(configDirectory, dependency));
+  // The packages of a graph may be in a directory above it, which is the member of the workspace.
+  const places = [...new Set([configDirectory, ...own])];
+  const workspaces = (await Promise.all(places.map(workspaceRoot))).filter((found) => found !== null);
+  const linked = isDockerfile ? [] : (await Promise.all(places.map(localPaths))).flat();
+  const needed = [...own, ...workspaces, ...linked, path.resolve(directory), configDirectory];
   const root = needed.reduce(commonAncestor);
   const packed = await partsToPack(path.resolve(directory), needed);
   for (const one of packed) if (one !== path.resolve(directory)) await refuseHome(one);
