@@ -92,3 +92,24 @@ test("starts the file of a development script of a package whose pnpm-workspace.
   const { server: ofRoot } = await detect({ ...files, "pnpm-workspace.yaml": "packages:\n  - apps/*\n" });
   assert.equal(ofRoot, null);
 });
+
+test("adds Bun for a start script that leads to it through other scripts", async () => {
+  const scripts = {
+    start: "npm run start:http",
+    "start:http": "cross-env NODE_ENV=development npm run build && npm run serve:http",
+    "serve:http": "bun --watch server.ts",
+    build: "vite build",
+  };
+  const addsOf = async (changed: Record<string, string>) => {
+    const manifest = { scripts: { ...scripts, ...changed }, dependencies: { "@modelcontextprotocol/sdk": "1" } };
+    const { server } = await detect({
+      "package.json": JSON.stringify(manifest),
+      "server.ts": "new StreamableHTTPServerTransport();\napp.listen(process.env.PORT);",
+    });
+    return server?.adds.map((name) => name.replace(/@.*/, ""));
+  };
+  assert.deepEqual(await addsOf({}), ["bun"]);
+  assert.deepEqual(await addsOf({ "serve:http": "node server.ts" }), []);
+  // Scripts that lead to each other start nothing.
+  assert.deepEqual(await addsOf({ "serve:http": "npm run start" }), []);
+});

@@ -1,6 +1,7 @@
 import { firstNames } from "../../base/first-names.ts";
 import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
+import { lastScript } from "./mcp-transport.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { added, type NodePreset, type Preset, type PythonPreset, presets, stdioPreset } from "./presets.ts";
 import type { Procfile, ProjectFacts, PythonFacts } from "./project-facts.ts";
@@ -98,7 +99,8 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   const { setting } = node.mcp;
   const isSet = preset.id === "mcp-typescript" && setting !== null && !asksForHttp(own.start, node.scripts);
   const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
-  const command = `${own.start} ${node.scripts[script ?? ""] ?? ""}`;
+  const text = node.scripts[script ?? ""] ?? "";
+  const command = `${own.start} ${text} ${lastScript(text, node.scripts)}`;
   const needsBun = node.needsBun || /\bbunx?\b/.test(command);
   const needsDeno = runsDeno.test(command);
   const variables = {

@@ -75,12 +75,7 @@ export function sourceOf(
   scripts: Readonly<Record<string, string>>,
   sources: readonly SourceText[],
 ): string | null {
-  let text = command;
-  for (let hops = 0; hops < 5; hops++) {
-    const named = /^(?:npm|pnpm|yarn|bun)(?: run)? ([\w:-]{1,100})$/.exec(text.trim())?.[1];
-    if (named === undefined || scripts[named] === undefined) break;
-    text = scripts[named] ?? "";
-  }
+  const text = lastScript(command, scripts);
   const names = new Set(sources.map(({ file }) => withoutExtension(file)));
   for (const word of text.split(/\s+/).filter((one) => /\.[cm]?[jt]sx?$/.test(one))) {
     const plain = withoutExtension(word.replace(/^\.\//, ""));
@@ -91,6 +86,20 @@ export function sourceOf(
     if (found !== undefined) return found;
   }
   return null;
+}
+
+const scriptHopsMax = 5;
+
+/** Returns the script to which the last part of a command leads: `npm run build && npm run serve` to the text of `serve`. */
+export function lastScript(command: string, scripts: Readonly<Record<string, string>>): string {
+  let text = command;
+  for (let hops = 0; hops < scriptHopsMax; hops++) {
+    const last = text.split("&&").at(-1)?.trim() ?? "";
+    const named = /^(?:npm|pnpm|yarn|bun)(?: run)? ([\w:-]{1,100})$/.exec(last)?.[1];
+    if (named === undefined || scripts[named] === undefined) break;
+    text = scripts[named] ?? "";
+  }
+  return text;
 }
 
 const withoutExtension = (file: string) => file.replace(/\.[cm]?[jt]sx?$/, "");
