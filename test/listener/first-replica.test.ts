@@ -74,6 +74,7 @@ test("gives the parts of the database's address to a project that asks for them"
   const { PGHOST, PGPORT, PGDATABASE } = replicaEnvironment({ DATABASE_URI, PGPORT: "1" }, named);
   assert.deepEqual([PGHOST, PGPORT, PGDATABASE], ["db.internal", "1", "own"]);
   assert.equal(replicaEnvironment({ DATABASE_URI, PGHOST: "own" }, named)["PGDATABASE"], undefined);
+  assert.equal(replicaEnvironment({ DATABASE_URI, DATABASE_URL: "own" }, named)["PGHOST"], undefined);
   const unescaped = replicaEnvironment({ DATABASE_URI: "postgresql://me:100%@db.internal/own" }, asking);
   assert.equal(unescaped["POSTGRES_PASSWORD"], "100%");
   const local = replicaEnvironment({ DATABASE_URI: "postgresql:///own?host=/run/postgresql" }, asking);

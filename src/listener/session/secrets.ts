@@ -118,14 +118,17 @@ const usualParts = {
   ...{ POSTGRES_PORT: "port", POSTGRES_USER: "user", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
 };
 
-/** Returns the parts of the address in the variables that the project has for them, unless the deployment sets the host. */
+/**
+ * Returns the parts of the address in the variables that the project has for them, unless the deployment sets the host, or names another
+ * database in DATABASE_URL: with the parts of this one beside it, the project would have two.
+ */
 function partsFor(
   database: string,
   { variables = [], database_parts: named }: RevisionRun["artifact"],
   secrets: Record<string, string>,
 ): Record<string, string> {
   const wanted = Object.entries(named ?? (variables.includes("POSTGRES_HOST") ? usualParts : {}));
-  const isSet = wanted.some(([name, part]) => part === "host" && name in secrets);
+  const isSet = "DATABASE_URL" in secrets || wanted.some(([name, part]) => part === "host" && name in secrets);
   const parts = isSet ? {} : partsOf(database);
   return Object.fromEntries(
     wanted.flatMap(([name, part]) => {
