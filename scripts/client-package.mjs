@@ -10,9 +10,10 @@ const own = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
 
 /**
  * Modules that run a server, a listener or a migration, and commands whose packages are larger than all others together: `mcp` and
- * those of databases. Such a command then names the package that has it.
+ * those of databases, `move` among them. Such a command then names the package that has it.
  */
-const ofServer = /^(server\/(?!tuning\/)|telemetry\/|provision\/|mcp\/|cli\/agents\/mcp\.js|cli\/server\/database\.js)/;
+const ofServer =
+  /^(server\/(?!tuning\/)|telemetry\/|provision\/|mcp\/|cli\/agents\/mcp\.js|cli\/server\/database\.js|cli\/move\/(?!move-table\.js))/;
 
 const modules = new Set();
 const packages = new Set();

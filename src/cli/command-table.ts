@@ -8,13 +8,14 @@ import { deploymentCommands } from "./deployments/deployments-table.ts";
 import { eventsCommand, webhooksCommand } from "./events/events-table.ts";
 import { integrationsCommand, pushesCommand } from "./integrations/integrations-table.ts";
 import { loginCommands } from "./login/login-table.ts";
+import { moveCommand } from "./move/move-table.ts";
 import { databaseCommand } from "./server/database-table.ts";
 import { serverCommands } from "./server/server-table.ts";
 import { toolCommands } from "./tools/tools-table.ts";
 import { groupsCommand } from "./variables/groups-table.ts";
 
 const groups: Record<string, readonly CommandSpec[]> = {
-  "Deployments:": deploymentCommands,
+  "Deployments:": [...deploymentCommands, moveCommand],
   "Declaration in a file:": declarationCommands,
   "Agents:": agentCommands,
   "Server and key:": loginCommands,

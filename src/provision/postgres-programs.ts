@@ -13,7 +13,7 @@ export interface PostgresPrograms {
    * Runs a program to its end. @param output receives what it prints, and is ended.
    * @throws DatabaseServerError with its last output
    */
-  run(program: "pg_dump" | "pg_restore", argv: string[], output: Writable): Promise<void>;
+  run(program: "pg_dump" | "pg_restore" | "psql", argv: string[], output: Writable): Promise<void>;
   /** Makes a file of this machine available to the programs. @returns the path under which they find it */
   stageFile(file: string): Promise<string>;
   /** True when extensions belong to the deployment and not to the operator. */
@@ -79,7 +79,7 @@ export interface RunningContainer {
 
 /** Returns the programs in the database's own container. Their version matches the server, and they need no password. */
 export function containerPrograms(container: RunningContainer, name: string): PostgresPrograms {
-  const env = { PGUSER: name, PGDATABASE: name, PGOPTIONS: lockOptions, PGAPPNAME: applicationName };
+  const env = { PGUSER: name, PGDATABASE: name, PGOPTIONS: sessionOptions, PGAPPNAME: applicationName };
   return {
     areExtensionsOwn: true,
     stageFile: (file) => container.copyIn(file),
@@ -91,8 +91,9 @@ export function containerPrograms(container: RunningContainer, name: string): Po
   };
 }
 
-const lockOptions = `-c lock_timeout=${lockTimeoutMs}`;
-const applicationName = "pierhead backup";
+/** A database that a move holds is read-only for every session that does not say otherwise, and these sessions administer it. */
+const sessionOptions = `-c lock_timeout=${lockTimeoutMs} -c default_transaction_read_only=off`;
+export const applicationName = "pierhead backup";
 
 /** Password and address are passed in the environment, because every user of the machine can read arguments. */
 const environmentOf = (admin: URL, name: string) => ({
@@ -103,7 +104,7 @@ const environmentOf = (admin: URL, name: string) => ({
   PGPASSWORD: decodeURIComponent(admin.password),
   PGDATABASE: name,
   PGSSLMODE: admin.searchParams.get("sslmode") ?? "",
-  PGOPTIONS: lockOptions,
+  PGOPTIONS: sessionOptions,
   PGAPPNAME: applicationName,
 });
 

@@ -257,5 +257,5 @@ const elsewhere: ReadonlySet<string> = new Set([
   ...["integrations app delete", "integrations app show", "integrations attach", "integrations install"],
   ...["integrations pick", "integrations projects", "integrations repos", "invoke", "listener", "listener install"],
   "listener gateway",
-  ...["migrate", "pushes", "restore", "retry", "runs", "threads", "up", "exec", "shell", "port-forward"],
+  ...["migrate", "move", "pushes", "restore", "retry", "runs", "threads", "up", "exec", "shell", "port-forward"],
 ]);

@@ -3,29 +3,10 @@ import { test } from "node:test";
 import pg from "pg";
 import { createDirectory } from "../cli/run-cli.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
-import { freePort } from "../support/free-port.ts";
 import { commandsOf, runCommand } from "../support/guide.ts";
-import { postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { postgresSkipped } from "../support/postgres-server.ts";
+import { startRegion } from "../support/region.ts";
 import type { TestServer } from "../support/server.ts";
-import { startTestServer } from "../support/server.ts";
-
-/** A region: a control plane, and a PostgreSQL for its agents. */
-async function startRegion() {
-  const port = await freePort();
-  const postgres = await startPostgresServer({ port });
-  if (postgres === undefined) return undefined;
-  const server = await startTestServer({
-    ...{ PIERHEAD_AGENT_POSTGRES_URL: postgres.url, PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}` },
-    PIERHEAD_ALLOW_LOCAL_SOURCES: "1",
-  });
-  return {
-    ...{ server, postgres },
-    async [Symbol.asyncDispose]() {
-      await server[Symbol.asyncDispose]();
-      await postgres.stop();
-    },
-  };
-}
 
 async function variablesOf({ client }: TestServer): Promise<Record<string, string>> {
   const [deployment] = (await client.listDeployments({ name: "support" })).resources;

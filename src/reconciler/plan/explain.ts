@@ -38,6 +38,8 @@ export async function explainDeployment(
         attempts,
         abandoned,
       })),
+      // `pierhead move` finds out from this what it has to copy.
+      databases: row.databases,
     },
     observed: state.observation && {
       ...state.observation.report,

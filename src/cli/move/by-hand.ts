@@ -1,0 +1,30 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import { harmless } from "../terminal/terminal.ts";
+import type { AgentDatabase } from "./agent-database.ts";
+import type { Sides } from "./sides.ts";
+
+/** Returns the commands that copy a database when one end is in a cluster that this program was given no kubectl context for. */
+export function byHand(
+  { source, target, options }: Sides & { target: Deployment },
+  databases: { source: AgentDatabase; target: AgentDatabase },
+): string[] {
+  const file = `${source.name}.dump`;
+  const readOnly =
+    'psql -U "$POSTGRES_USER" -d "$POSTGRES_DB" -c "alter database \\"$POSTGRES_DB\\" set default_transaction_read_only = on"';
+  const read = 'pg_dump -Fc -U "$POSTGRES_USER" "$POSTGRES_DB"';
+  const write = 'pg_restore --clean --if-exists --no-owner -U "$POSTGRES_USER" -d "$POSTGRES_DB"';
+  return [
+    ...(databases.source.kind === "byHand"
+      ? [
+          `${inPod("OLD", source, options.fromKubectl)} -- sh -c '${readOnly}'`,
+          `${inPod("OLD", source, options.fromKubectl)} -- sh -c '${read}' > ${file}`,
+        ]
+      : [`pierhead database backup ${source.name} ${file}`]),
+    databases.target.kind === "byHand"
+      ? `${inPod("NEW", target, options.toKubectl)} -i -- sh -c '${write}' < ${file}`
+      : `pierhead database restore ${target.name} ${file} --yes${options.toContext === undefined ? "" : ` --context ${options.toContext}`}`,
+  ].map(harmless);
+}
+
+const inPod = (end: "OLD" | "NEW", { name, source_config: config }: Deployment, kubectl = `${end}_CONTEXT`) =>
+  `kubectl --context ${kubectl} -n ${config.listener_config?.k8s_namespace ?? "NAMESPACE"} exec ${name}-postgres-0`;
