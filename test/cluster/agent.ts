@@ -1,6 +1,7 @@
 /** The program of an agent that reaches its own PostgreSQL and Redis. */
 export const agentProgram = (version: string) => `
 import { createServer } from "node:http";
+import { connect } from "node:net";
 const version = ${JSON.stringify(version)};
 const stores = {
   async "/postgres"() {
@@ -34,6 +35,12 @@ const stores = {
 const server = createServer(async (request, response) => {
   if (request.url === "/crash") throw new Error("out of tokens");
   if (request.url === "/fill-memory") for (const held = []; ; ) held.push(Buffer.alloc(16_777_216, 1));
+  const [, host, port] = /^\\/connect\\/([^/]+)\\/(\\d+)$/.exec(request.url) ?? [];
+  if (host !== undefined) {
+    const socket = connect({ host, port: Number(port), timeout: 3_000 });
+    const said = (text) => () => (socket.destroy(), response.end(text));
+    return void socket.once("connect", said("open")).once("timeout", said("closed")).once("error", said("closed"));
+  }
   if (request.url === "/unhealthy") return void response.writeHead(503).end();
   const store = stores[request.url];
   if (store === undefined) return void setTimeout(() => response.end(version), 50);

@@ -20,11 +20,15 @@ export interface ClusterWorld extends AsyncDisposable {
   images: Record<"first" | "second" | "crashing" | "shortLived", string>;
 }
 
-export async function startClusterWorld(): Promise<ClusterWorld> {
+export async function startClusterWorld({
+  policyEngine = null,
+}: {
+  policyEngine?: string | null;
+} = {}): Promise<ClusterWorld> {
   const program = process.env["PIERHEAD_TEST_KUBEPLANE"];
   if (program === undefined) throw new Error("run this by `npm run test:cluster`");
   const plane = await startPlane(program);
-  const node = await startRealNode(plane, program);
+  const node = await startRealNode(plane, program, policyEngine);
   return {
     plane,
     node,

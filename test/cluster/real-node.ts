@@ -10,6 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startClusterDns } from "./cluster-dns.ts";
 import { ImageMaker, imagesMissing, pushPause } from "./images.ts";
+import { policyEngineFlags, removePolicies } from "./policy-engine.ts";
 
 /** Address of the node and of its DNS, on the loopback interface only. */
 export const address = "10.99.0.1";
@@ -39,8 +40,13 @@ export interface RealNode extends AsyncDisposable {
 /**
  * A node with containerd, kubelet, kube-proxy, DNS and a registry, beside a control plane. Waits while another process of this machine
  * has one.
+ * @param policyEngine program that enforces NetworkPolicies; null: nothing does
  */
-export async function startRealNode(plane: Plane, program: string): Promise<RealNode> {
+export async function startRealNode(
+  plane: Plane,
+  program: string,
+  policyEngine: string | null = null,
+): Promise<RealNode> {
   const turn = await takeTurn();
   const directory = path.join(plane.directory, "node");
   const at = (name: string) => path.join(directory, name);
@@ -61,6 +67,7 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
       for (const child of children.toReversed().slice(0, -2)) await end(child);
       removeContainers(socket);
       for (const child of children) await end(child);
+      if (policyEngine !== null) removePolicies();
       await removeTraces(directory);
       turn.close();
     },
@@ -111,6 +118,8 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
       ({ items }) => items.some(isReady),
       { timeoutMs: 120_000, what: "a ready node" },
     );
+    // It reads the addresses of its node once.
+    if (policyEngine !== null) start(policyEngine, policyEngineFlags(kubeconfig, nodeName), "policies");
     return node;
   } catch (error) {
     for (const name of ["containerd", "kubelet", "kube-proxy"]) {

@@ -5,6 +5,7 @@ import { buildKubeplane } from "../kubeplane/build.ts";
 import { findHelm } from "../kubeplane/helm.ts";
 import { filesToRun } from "../support/commit-part.ts";
 import { buildkitMissing, compileBuildkit } from "./buildkit.ts";
+import { compilePolicyEngine, policyEngineMissing } from "./policy-engine.ts";
 import { nodeMissing } from "./real-node.ts";
 
 /**
@@ -12,20 +13,30 @@ import { nodeMissing } from "./real-node.ts";
  * one of N parts, which the commit chooses, so that all files are run in turn. The programs that it compiles are kept.
  */
 /** Files that take long are far apart, so that no part gets two of them. */
-const all = ["updates", "databases", "builds", "failures", "gateway", "first-revisions", "programs", "install"].map(
-  (name) => `test/cluster/${name}.test.ts`,
-);
+const all = [
+  "updates",
+  "databases",
+  "builds",
+  "failures",
+  "gateway",
+  "first-revisions",
+  "policies",
+  "programs",
+  "install",
+].map((name) => `test/cluster/${name}.test.ts`);
 const buildkitUsers = ["builds", "install"];
 
 const files = filesToRun(process.argv.slice(2), all);
 console.log(files.join(" "));
 const usesBuildkit = files.some((file) => buildkitUsers.includes(path.basename(file, ".test.ts")));
-const missing = nodeMissing() ?? (usesBuildkit ? buildkitMissing : null);
+const usesPolicies = files.some((file) => file.endsWith("/policies.test.ts"));
+const missing = nodeMissing() ?? (usesBuildkit ? buildkitMissing : null) ?? (usesPolicies ? policyEngineMissing : null);
 const built = missing === null ? await buildKubeplane({ withNode: true }) : { missing };
 if ("missing" in built) console.log(`SKIPPED cluster: ${built.missing}`);
 else {
   // Outside the time limit of a file.
   if (usesBuildkit) await compileBuildkit();
+  if (usesPolicies) await compilePolicyEngine();
   const env = { ...process.env, PIERHEAD_TEST_KUBEPLANE: built.path, PIERHEAD_TEST_HELM: (await findHelm()) ?? "" };
   let [passed, failed] = [0, 0];
   // One after the other, because a machine has room for one node.
