@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { mkdir, symlink } from "node:fs/promises";
+import path from "node:path";
 import { test } from "node:test";
 import { installCommand } from "../../src/builds/node/install-command.ts";
 import { refusalIn, retryFor } from "../../src/builds/node/install-retries.ts";
 import { findFailedScript, hasFailedMember } from "../../src/builds/node/install-scripts.ts";
+import { unbuiltSiblings } from "../../src/builds/node/workspace-siblings.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 async function commandFor(files: Record<string, string>, directory = ".") {
@@ -83,11 +86,28 @@ test("installs a workspace that only pnpm-workspace.yaml describes with pnpm", a
 test("installs only what a member needs of a pnpm workspace with many members", async () => {
   const members = (count: number) =>
     Array.from({ length: count }, (_, at) => `  apps/a${at}:\n    dependencies:\n      x:\n        version: 1.0.0\n`);
-  const argvWith = async (count: number) => {
+  const argvWith = async (count: number, directory = "apps/a1") => {
     const lock = `lockfileVersion: '9.0'\nimporters:\n${members(count).join("\n")}\npackages:\n  x@1.0.0: {}\n`;
     const workspace = { "pnpm-workspace.yaml": "packages: ['apps/*']\n", "apps/a1/package.json": "{}" };
-    return (await commandFor({ ...pnpm, "pnpm-lock.yaml": lock, ...workspace }, "apps/a1")).argv.join(" ");
+    return (await commandFor({ ...pnpm, "pnpm-lock.yaml": lock, ...workspace }, directory)).argv.join(" ");
   };
   assert.match(await argvWith(30), /pnpm install --frozen-lockfile --filter=\{\.\/apps\/a1\}\.\.\. --filter=\{\.\}$/);
   assert.match(await argvWith(5), /--frozen-lockfile$/);
+  // A graph may be in a directory below the member that has its packages.
+  assert.match(await argvWith(30, "apps/a1/agents/one"), / --filter=\{\.\/apps\/a1\}\.\.\. /);
+});
+
+test("builds the packages of a workspace that a graph below a member needs", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, {
+    "package.json": '{"workspaces": ["apps/*", "libs/*"]}',
+    "package-lock.json": "{}",
+    "apps/a/package.json": '{"name": "a", "scripts": {"build": "tsc"}, "dependencies": {"words": "*"}}',
+    "apps/a/agents/one/langgraph.json": "{}",
+    "libs/words/package.json": '{"name": "words", "main": "dist/words.js", "scripts": {"build": "tsc"}}',
+  });
+  await mkdir(path.join(place.dir, "node_modules"));
+  await symlink("../libs/words", path.join(place.dir, "node_modules/words"));
+  assert.deepEqual(await unbuiltSiblings(place.dir, "apps/a/agents/one"), ["libs/words"]);
+  assert.deepEqual(await unbuiltSiblings(place.dir, "apps/a"), ["libs/words"]);
 });

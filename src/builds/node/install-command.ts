@@ -45,7 +45,7 @@ export async function installCommand(
     locked === null
       ? "There is no lock file: versions may differ from build to build."
       : `Found ${locked.file}${where}.`;
-  const onlyMember = manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, directory)) : null;
+  const onlyMember = manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, root.member)) : null;
   const isLarge = locked !== null && onlyMember !== null && (await project.countPnpmMembers()) > membersMax;
   const filter = isLarge ? onlyMember : [];
   const argv = [...(await argvOf(manager, locked !== null, project)), ...filter];
@@ -123,6 +123,11 @@ async function managerEnvironment(manager: Manager, project: ProjectFiles): Prom
   return (await project.runsYarnClassic()) ? { YARN_IGNORE_ENGINES: "true" } : { YARN_NODE_LINKER: "node-modules" };
 }
 
+/** Returns the directory with the package.json of a project: its own, or the nearest one upwards; null: there is none. */
+export async function packageDirectory(sourceDir: string, directory: string): Promise<string | null> {
+  return (await installRoot(sourceDir, directory))?.member ?? null;
+}
+
 /** Returns the directory in which a project is installed and the name of its lock file there; null: there is no package.json. */
 export async function lockOf(
   sourceDir: string,
@@ -143,12 +148,17 @@ async function installRoot(sourceDir: string, directory: string) {
       const project = new ProjectFiles(path.join(sourceDir, at));
       // The lock file of a parent covers only the members of its workspace.
       const isOwn = at === nearest ? locked !== null : await project.hasMember(path.posix.relative(at, nearest));
-      if (isOwn) return { directory: at, project, locked };
+      if (isOwn) return { directory: at, member: nearest, project, locked };
     }
     if (at === ".") break;
   }
   if (nearest === null) return null;
-  return { directory: nearest, project: new ProjectFiles(path.join(sourceDir, nearest)), locked: null };
+  return {
+    directory: nearest,
+    member: nearest,
+    project: new ProjectFiles(path.join(sourceDir, nearest)),
+    locked: null,
+  };
 }
 
 type Manager = "npm" | "yarn" | "pnpm" | "bun";

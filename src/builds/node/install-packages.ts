@@ -7,7 +7,7 @@ import { downloadRetries, namesWaits } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { withOtherVersion } from "./bun-lock.ts";
 import { installInRepository, needsRepository } from "./git-hooks.ts";
-import { type Install, installCommand } from "./install-command.ts";
+import { type Install, installCommand, packageDirectory } from "./install-command.ts";
 import { refusalIn, retryFor } from "./install-retries.ts";
 import { findFailedScript, hasFailedMember, installWithoutScripts } from "./install-scripts.ts";
 import { unreachableCause, unreachableHosts, withoutAddresses } from "./lock-addresses.ts";
@@ -36,7 +36,8 @@ export async function installPackages(
   }
   context.log.say(command.because);
   try {
-    const install = () => installWithRepairs(context, command, directory);
+    const member = (await packageDirectory(context.sourceDir, directory)) ?? directory;
+    const install = () => installWithRepairs(context, command, member);
     await installWithGit(context, command, () => installFromOwnRegistry(context, command, install));
   } catch (error) {
     if (!(error instanceof ProgramFailure)) throw error;

@@ -2,7 +2,7 @@ import { readFile, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { installCommand } from "./install-command.ts";
+import { installCommand, packageDirectory } from "./install-command.ts";
 import { runAll } from "./run-all.ts";
 
 interface Manifest {
@@ -47,6 +47,7 @@ export async function buildSiblings(context: BuildContext, directory: string): P
 /** Returns the directories of the packages to build, dependencies first, relative to the root of the source. */
 export async function unbuiltSiblings(sourceDir: string, directory: string): Promise<string[]> {
   const root = await realpath(sourceDir);
+  const project = (await packageDirectory(sourceDir, directory)) ?? path.posix.normalize(directory);
   const seen = new Set<string>();
   const ordered: string[] = [];
   const visit = async (member: string): Promise<void> => {
@@ -57,11 +58,14 @@ export async function unbuiltSiblings(sourceDir: string, directory: string): Pro
       const sibling = await linkedInSource(root, member, name);
       if (sibling !== null) await visit(sibling);
     }
-    const isProject = member === path.posix.normalize(directory);
-    if (!isProject && manifest.scripts?.["build"] !== undefined && !(await isBuilt(path.join(root, member), manifest)))
+    if (
+      member !== project &&
+      manifest.scripts?.["build"] !== undefined &&
+      !(await isBuilt(path.join(root, member), manifest))
+    )
       ordered.push(member);
   };
-  await visit(path.posix.normalize(directory));
+  await visit(project);
   return ordered;
 }
 
