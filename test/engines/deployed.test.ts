@@ -1,53 +1,19 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../src/client/client.ts";
 import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
-import { createAgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import { startTestServer } from "../support/server.ts";
 import { rollBesideLongRun } from "./long-run.ts";
 import { clientOf } from "./replicas.ts";
+import { stepsRepository } from "./steps-repository.ts";
 
 /** Longer than a cold install of the server and its packages on a loaded machine. Not a measurement. */
 const timeoutMs = 400_000;
-
-const example = path.resolve("examples/hello-agent");
-
-/** Each step notes its number. A step that ran twice would be in the state twice. */
-const graph = `
-import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
-const State = Annotation.Root({
-  total: Annotation<number>(),
-  ms: Annotation<number>(),
-  done: Annotation<number[]>({ reducer: (all, more) => all.concat(more), default: () => [] }),
-});
-export const graph = new StateGraph(State)
-  .addNode("step", async (state) => {
-    await new Promise((resolve) => setTimeout(resolve, state.ms ?? 10));
-    return { done: [state.done.length + 1] };
-  })
-  .addEdge(START, "step")
-  .addConditionalEdges("step", (state) => (state.done.length < state.total ? "step" : END))
-  .compile();
-`;
-
-async function repositoryOf(engine?: string) {
-  const files = ["package.json", "package-lock.json", "src/agent.ts"].map(async (file) => {
-    const text = await readFile(path.join(example, file), "utf8").catch(() => null);
-    return text === null ? [] : [[file, text] as const];
-  });
-  return createAgentRepository({
-    ...Object.fromEntries((await Promise.all(files)).flat()),
-    "langgraph.json": JSON.stringify({ node_version: "24", engine, graphs: { steps: "./src/steps.ts:graph" } }),
-    "src/steps.ts": graph,
-  });
-}
 
 function create(
   client: Client,
@@ -79,7 +45,7 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
     PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
     PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
   });
-  await using repository = await repositoryOf();
+  await using repository = await stepsRepository();
   const { client } = pierhead;
   const made = await create(client, repository.url, "file");
   const ids = { deployment_id: made.id };
@@ -187,7 +153,7 @@ test("a new deployment with a PostgreSQL runs on it unless it scales to zero, an
     PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
     PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
   });
-  await using repository = await repositoryOf();
+  await using repository = await stepsRepository();
   const { client } = pierhead;
   const engineOf = async ({ id, latest_revision_id: revision }: { id: string; latest_revision_id: string | null }) => {
     const ids = { deployment_id: id, revision_id: String(revision) };
@@ -206,7 +172,7 @@ test("a new deployment with a PostgreSQL runs on it unless it scales to zero, an
 
 test("a deployment that chooses PostgreSQL, whatever its files say, is refused with the next step while it has none", async () => {
   await using pierhead = await startTestServer();
-  await using repository = await repositoryOf("file");
+  await using repository = await stepsRepository("file");
   const made = await create(pierhead.client, repository.url, "postgres");
   const revision = await pierhead.client.waitForRevision(
     { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
@@ -219,7 +185,7 @@ test("a deployment that chooses PostgreSQL, whatever its files say, is refused w
 test("an engine that does not exist for the language is refused by its name", async () => {
   await using pierhead = await startTestServer();
   const built = async (inFiles?: string, chosen?: EngineChoice) => {
-    await using repository = await repositoryOf(inFiles);
+    await using repository = await stepsRepository(inFiles);
     const { id, latest_revision_id } = await create(pierhead.client, repository.url, chosen);
     const ids = { deployment_id: id, revision_id: String(latest_revision_id) };
     const { status, status_message } = await pierhead.client.waitForRevision(ids, { timeoutMs });
