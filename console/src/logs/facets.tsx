@@ -18,9 +18,11 @@ export const Facets = memo(function Facets(props: {
   query: string;
   /** The lines of one deployment, whose replicas and revisions are offered. null: the deployments are. */
   lines: readonly FoundLogEntry[] | null;
+  /** Whether these are all matching lines, so that they can be counted. */
+  isWhole: boolean;
   onToggle: (field: LogField, value: string) => void;
 }) {
-  const { counts, query, lines, onToggle } = props;
+  const { counts, query, lines, isWhole, onToggle } = props;
   const chosen = chosenOf(query);
   const order = (level: string) => logLevelNames.indexOf(level as LogLevel);
   const facets: Facet[] = [
@@ -37,7 +39,7 @@ export const Facets = memo(function Facets(props: {
             values: counts.deployments.slice(0, deploymentsShown).map(({ name, count }) => ({ value: name, count })),
           },
         ]
-      : facetsOf(lines, chosen)),
+      : facetsOf(lines, chosen, isWhole)),
     { field: "source", values: counts.sources.map(({ source, count }) => ({ value: source, count })) },
   ];
   return (
@@ -81,16 +83,20 @@ export const Facets = memo(function Facets(props: {
 const foundShown = 8;
 
 /** Returns the replicas and revisions of the shown lines. One alone is no choice, unless the query has it. */
-function facetsOf(lines: readonly FoundLogEntry[], chosen: Set<string>): Facet[] {
-  const [replicas, revisions] = [new Set<string>(), new Set<string>()];
+function facetsOf(lines: readonly FoundLogEntry[], chosen: Set<string>, isWhole: boolean): Facet[] {
+  const [replicas, revisions] = [new Map<string, number>(), new Map<string, number>()];
+  const add = (counts: Map<string, number>, value: string) => counts.set(value, (counts.get(value) ?? 0) + 1);
   for (const { replica, revision_number: number } of lines) {
-    if (replica !== null) replicas.add(replica);
-    if (number !== null) revisions.add(String(number));
+    if (replica !== null) add(replicas, replica);
+    if (number !== null) add(revisions, String(number));
   }
-  const facet = (field: LogField, found: Set<string>, textOf: (value: string) => string): Facet => {
-    const isChoice = found.size > 1 || [...found].some((value) => chosen.has(`${field}:${value.toLowerCase()}`));
+  const facet = (field: LogField, found: Map<string, number>, textOf: (value: string) => string): Facet => {
+    const isChoice = found.size > 1 || [...found.keys()].some((value) => chosen.has(`${field}:${value.toLowerCase()}`));
     const values = isChoice ? [...found].toReversed().slice(0, foundShown) : [];
-    return { field, values: values.map((value) => ({ value, count: null, text: textOf(value) })) };
+    return {
+      field,
+      values: values.map(([value, count]) => ({ value, count: isWhole ? count : null, text: textOf(value) })),
+    };
   };
   return [facet("revision", revisions, (value) => value), facet("replica", replicas, (value) => value.slice(-8))];
 }

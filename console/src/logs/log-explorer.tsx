@@ -15,7 +15,7 @@ import { queryWithin, replicaText, sourcesOf, withoutSources } from "./one-deplo
 import { QueryForm } from "./query-form.tsx";
 import { linesText, NoLines, OlderLines, ReadSoFar } from "./read-notes.tsx";
 import { useRevisionMarks } from "./revision-marks.ts";
-import { useLogSearch } from "./use-log-search.ts";
+import { type FoundLogs, shownLinesMax, useLogSearch } from "./use-log-search.ts";
 import "../style/logs.css";
 
 interface Props {
@@ -77,9 +77,7 @@ export function LogExplorer({ search, onSearch: change, deployment, title }: Pro
       )}
       <div className="log-grid">
         <aside className={isFilterOpen ? "facets open" : "facets"} aria-label="Filter">
-          {found.counts !== null && (
-            <Facets counts={found.counts} query={q} lines={isOne ? found.lines : null} onToggle={toggle} />
-          )}
+          <ShownFacets found={found} query={q} isOne={isOne} onToggle={toggle} />
         </aside>
         <div className="log-card" aria-busy={found.isReading}>
           <Columns from={isOne ? "Replica" : "Deployment"} shown={found.lines.length} />
@@ -128,6 +126,19 @@ function useStable<A extends unknown[]>(act: (...args: A) => void): (...args: A)
     latest.current = act;
   });
   return useCallback((...args: A) => latest.current(...args), []);
+}
+
+function ShownFacets(props: {
+  found: FoundLogs;
+  query: string;
+  isOne: boolean;
+  onToggle: (field: LogField, value: string) => void;
+}) {
+  const { query, isOne, onToggle } = props;
+  const { counts, lines, hasOlder } = props.found;
+  if (counts === null) return null;
+  const isWhole = !hasOlder && lines.length < shownLinesMax;
+  return <Facets counts={counts} query={query} lines={isOne ? lines : null} isWhole={isWhole} onToggle={onToggle} />;
 }
 
 /** Phones hide the counts by field behind this button. */

@@ -134,7 +134,7 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
   const markers = useMarkers(deployment.id, metrics.data?.points, stepS);
   return (
     <>
-      <div className="row spread">
+      <div className="row spread chart-acts">
         <div className="row">
           <Tabs
             label="Time range"

@@ -202,7 +202,7 @@ function FieldChoices({ q, onQuery }: { q: string | undefined; onQuery: (q: stri
         />
       )}
       {names.length > 0 && (
-        <Choice label="Listener" all="Anywhere" value={listener} options={names} onValue={choose("listener")} />
+        <Choice label="Listener" all="Any listener" value={listener} options={names} onValue={choose("listener")} />
       )}
     </>
   );

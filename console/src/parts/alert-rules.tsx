@@ -42,7 +42,7 @@ export function RuleTable({
   actions: ((rule: AlertRule) => ReactNode) | null;
 }) {
   return (
-    <table className="list" aria-label="Rules">
+    <table className="list rules" aria-label="Rules">
       <thead>
         <tr>
           <th>Rule</th>

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Fragment } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { useSession } from "../session.tsx";
@@ -63,10 +64,10 @@ function SecretChanges({ deployment, before, after }: { deployment: Deployment; 
   if (audit.isPending) return null;
   if (entries.length === 0) return <p className="soft">The variables are the same.</p>;
   return (
-    <ul>
+    <ul className="plain">
       {entries.map(({ id, secrets, actor_name, actor }) => (
         <li key={id}>
-          {actor_name ?? actor} {namesText(secrets)}
+          {actor_name ?? actor} <ChangedNames {...(secrets ?? {})} />
         </li>
       ))}
     </ul>
@@ -76,9 +77,13 @@ function SecretChanges({ deployment, before, after }: { deployment: Deployment; 
 /** The audit entry of a change is written shortly after its revision. */
 const laterThan = (at: string) => new Date(Date.parse(at) + 1_000).toISOString();
 
-function namesText(secrets: { added: string[]; removed: string[]; changed: string[] } | null): string {
-  const { added = [], removed = [], changed = [] } = secrets ?? {};
-  const named = (word: string, names: string[]) => (names.length === 0 ? [] : [`${word} ${names.join(", ")}`]);
-  const parts = [...named("added", added), ...named("removed", removed), ...named("changed", changed)];
-  return parts.length === 0 ? "changed the variables" : parts.join("; ");
+function ChangedNames({ added = [], removed = [], changed = [] }: Record<string, string[]>) {
+  const parts = Object.entries({ added, removed, changed }).filter(([, names]) => names.length > 0);
+  if (parts.length === 0) return "changed the variables";
+  return parts.map(([word, names], index) => (
+    <Fragment key={word}>
+      {index > 0 && "; "}
+      {word} <code>{names.join(", ")}</code>
+    </Fragment>
+  ));
 }
