@@ -32,11 +32,16 @@ export function TrafficCell({ traffic }: { traffic: DeploymentTraffic | undefine
   );
 }
 
-/** A line of the requests, with a tick below for each hour with errors. The text beside it is what screen readers read. */
+/**
+ * A line of the requests, with a tick below for each hour with errors. The text beside it is what screen readers read. The hour that
+ * is not over would end each line with a fall, so it is drawn only if there was no request before it.
+ */
 function TrafficSpark({ traffic: { requests, errors } }: { traffic: DeploymentTraffic }) {
-  const top = Math.max(...requests, 1);
-  const step = width / (requests.length - 1);
-  const points = requests.map(
+  const whole = requests.slice(0, -1);
+  const drawn = sumOf(whole) > 0 ? whole : requests;
+  const top = Math.max(...drawn, 1);
+  const step = width / (drawn.length - 1);
+  const points = drawn.map(
     (count, hour) => `${(hour * step).toFixed(1)} ${(base - (base - 3) * (count / top)).toFixed(1)}`,
   );
   const line = `M${points.join("L")}`;
