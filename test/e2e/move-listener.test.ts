@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { chmod, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import pg from "pg";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { createDirectory, runCli } from "../cli/run-cli.ts";
@@ -9,6 +11,8 @@ import { startListenerProgram } from "../server/listener-program.ts";
 import { freePort } from "../support/free-port.ts";
 import { findBinaries, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 import { startTestServer } from "../support/server.ts";
+
+const run = promisify(execFile);
 
 test("moves an image to a listener of the same control plane, with another name and the same data", async (context) => {
   const port = await freePort();
@@ -74,9 +78,9 @@ test("moves an image to a listener of the same control plane, with another name 
 /** Plays kubectl for two clusters: a context names a PostgreSQL of this machine, in which the programs run. */
 const kubectl = `#!/bin/sh
 . "$CLUSTERS/$2"
-case "$3" in
-  get) echo '{"items": [{"metadata": {"name": "support-postgres-0", "namespace": "agents"}}]}' ;;
-  exec)
+case " $* " in
+  *" get "*) echo '{"items": [{"metadata": {"name": "support-postgres-0", "namespace": "agents"}}]}' ;;
+  *" exec "*)
     while [ "$1" != -- ]; do shift; done
     shift
     exec "$@" ;;
@@ -107,7 +111,16 @@ test("copies a database between clusters with kubectl, or prints the commands", 
   };
   for (const [name, server] of Object.entries({ old, next })) {
     await ask(server.url, "create role agent superuser login", "create database agent owner agent");
-    await writeFile(path.join(at.directory, name), `export PGHOST='${decodeURIComponent(new URL(server.url).host)}'\n`);
+    await writeFile(
+      path.join(at.directory, name),
+      [
+        ...[
+          "export POSTGRES_USER=agent POSTGRES_DB=agent",
+          `export PGHOST='${decodeURIComponent(new URL(server.url).host)}'`,
+        ],
+        "",
+      ].join("\n"),
+    );
   }
   await ask(agentUrl(old), "create table notes as select generate_series(1, 1000) as id");
 
@@ -148,12 +161,38 @@ test("copies a database between clusters with kubectl, or prints the commands", 
   assert.match(printed.stdout, /^kubectl --context OLD_CONTEXT -n agents exec support-postgres-0 /);
   assert.match(printed.stdout, /kubectl --context NEW_CONTEXT -n agents exec support-2-postgres-0 -i/);
   assert.match(printed.stderr, /--continue/);
+  const early = await runCli(["move", "support", "--finish", "--yes"], { env });
+  assert.equal(early.code, 1, "nothing was copied");
+  assert.match(early.stderr, /--continue --finish/);
+  const inCluster = (commands: string) =>
+    run("sh", ["-ec", commands.replaceAll("OLD_CONTEXT", "old").replaceAll("NEW_CONTEXT", "next")], {
+      ...{ env, cwd: at.directory },
+    });
+  await inCluster(printed.stdout);
+  assert.deepEqual(await ask(agentUrl(next), "select count(*)::int as count from notes"), [{ count: 1000 }]);
+  await assert.rejects(ask(agentUrl(old), "insert into notes values (0)"), /read-only/);
+  const byHand = await runCli(["move", "support", "--back", "--yes"], { env });
+  assert.equal(byHand.code, 0, byHand.stderr);
+  assert.doesNotMatch(byHand.stderr, /support takes writes\./);
+  await inCluster(byHand.stderr.slice(byHand.stderr.indexOf("kubectl --context OLD_CONTEXT")));
+  await ask(agentUrl(old), "insert into notes values (0)", "delete from notes where id = 0");
 
   const moved = await runCli([...move, "--from-kubectl", "old", "--to-kubectl", "next", "--json"], { env });
   assert.equal(moved.code, 0, moved.stderr);
   assert.deepEqual(JSON.parse(moved.stdout).tables, [{ name: "public.notes", rows: 1000 }]);
   assert.deepEqual(await ask(agentUrl(next), "select count(*)::int as count from notes"), [{ count: 1000 }]);
   await assert.rejects(ask(agentUrl(old), "insert into notes values (0)"), /read-only/);
+
+  const own = await client.createDeployment({
+    body: {
+      ...{ name: "own", source: "external_docker", secrets: [{ name: "POSTGRES_URI_CUSTOM", value: agentUrl(old) }] },
+      source_config: { listener_id: String(listeners[0]?.id), listener_config: { k8s_namespace: "agents" } },
+      source_revision_config: { image_uri: "registry.example.com/support:1" },
+    },
+  });
+  await client.waitForRevision({ deployment_id: own.id, revision_id: own.latest_revision_id as string });
+  const planned = await runCli(["move", "own", "--to-listener", "eu-1", "--dry-run"], { env });
+  assert.match(planned.stdout, /Both use the PostgreSQL of POSTGRES_URI_CUSTOM/, planned.stderr);
 
   const back = await runCli(["move", "support", "--from-kubectl", "old", "--back", "--yes"], { env });
   assert.equal(back.code, 0, back.stderr);

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { databaseNameOf } from "../../src/provision/database-server.ts";
 import { createDirectory, type Ran, runCli } from "../cli/run-cli.ts";
@@ -96,6 +97,52 @@ async function find({ server }: Region, name: string) {
   return deployment;
 }
 
+async function connect({ postgres }: Region, deploymentId: string): Promise<pg.Client> {
+  const url = new URL(postgres.url);
+  url.pathname = databaseNameOf(deploymentId);
+  const connection = new pg.Client({ connectionString: url.href });
+  await connection.connect();
+  return connection;
+}
+
+/** Runs a statement as the operator. */
+async function inDatabase(region: Region, deploymentId: string, statement: string): Promise<void> {
+  const connection = await connect(region, deploymentId);
+  await connection.query(`begin read write; ${statement}; commit`).finally(() => connection.end());
+}
+
+/** Locks the notes of a target, and waits until the restore of a move waits for them. */
+async function lockNotes(region: Region, deploymentId: string): Promise<{ release(): Promise<void> }> {
+  // A transaction sees the activity of other sessions as it was at its first look, so another connection watches.
+  const [locker, watcher] = [await connect(region, deploymentId), await connect(region, deploymentId)];
+  await locker.query("begin; lock table notes in access exclusive mode");
+  const waits =
+    "select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'pierhead backup'";
+  await eventually(
+    async () => (await watcher.query(waits)).rows[0].count as number,
+    (count) => count > 0,
+    { timeoutMs: 60_000 },
+  );
+  return { release: async () => void (await Promise.all([locker.end(), watcher.end()])) };
+}
+
+/** Starts a move to eu as a program of its own. */
+const startMove = (name: string) =>
+  spawn(process.execPath, ["src/main.ts", "move", name, "--to-context", "eu", "--yes", "--context", "us"], {
+    env: env as NodeJS.ProcessEnv,
+    stdio: "ignore",
+  });
+
+/** Waits until a move has deployed its target in eu. @returns the id of the target */
+async function movedId(name: string): Promise<string> {
+  const target = await eventually(
+    () => find(eu as Region, name),
+    (found) => found?.active_revision_id != null,
+    { timeoutMs: 60_000, what: `the target of ${name}` },
+  );
+  return target?.id as string;
+}
+
 const write = async (url: string | null, id: number) => (await fetch(`${url}/${id}`, { method: "POST" })).status;
 const read = async (url: string | null) => (await fetch(`${url}/notes`)).json() as Promise<number[]>;
 
@@ -156,46 +203,115 @@ test("takes a move back: the old one takes writes again, and the new one is gone
   );
   assert.deepEqual(await read(old.url), [1, 3]);
   assert.equal(await find(eu, "there"), undefined);
+
+  await succeed("move", "returning", "--to-context", "eu", "--yes");
+  const { client } = eu.server;
+  const ids = { deployment_id: (await find(eu, "returning"))?.id as string };
+  await client.deleteDeployment(ids);
+  await client.waitForDeletion(ids);
+  const back = await succeed("move", "returning", "--to-context", "eu", "--back", "--yes");
+  assert.match(back.stderr, /does not exist at the context eu/);
+  await eventually(
+    () => write(old.url, 4),
+    (status) => status === 200,
+  );
 });
 
 test("goes on after the program was killed in the middle of the copy", async (context) => {
   if (us === undefined || eu === undefined) return context.skip(postgresSkipped);
   const old = await deploy(us, "killed");
   for (const id of [1, 2, 3]) assert.equal(await write(old.url, id), 200);
-  const command = ["move", "killed", "--to-context", "eu", "--yes"];
-  const program = spawn(process.execPath, ["src/main.ts", ...command, "--context", "us"], {
-    env: env as NodeJS.ProcessEnv,
-    stdio: "ignore",
-  });
+  const program = startMove("killed");
   const ended = once(program, "exit");
-  const target = await eventually(
-    () => find(eu as Region, "killed"),
-    (found) => found?.active_revision_id != null,
-    { timeoutMs: 60_000 },
-  );
-  // The restore waits for this lock, so the program certainly dies between backup and restore.
-  const url = new URL(eu.postgres.url);
-  url.pathname = databaseNameOf(target?.id as string);
-  // A transaction sees the activity of other sessions as it was at its first look, so another connection watches.
-  const [locker, watcher] = [0, 1].map(() => new pg.Client({ connectionString: url.href })) as [pg.Client, pg.Client];
-  await Promise.all([locker.connect(), watcher.connect()]);
-  await locker.query("begin; lock table notes in access exclusive mode");
-  const waits =
-    "select count(*)::int as count from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'pierhead backup'";
-  await eventually(
-    async () => (await watcher.query(waits)).rows[0].count as number,
-    (count) => count > 0,
-    { timeoutMs: 60_000 },
-  );
+  // The program certainly dies between backup and restore.
+  const lock = await lockNotes(eu, await movedId("killed"));
   program.kill("SIGKILL");
   await ended;
   assert.equal(await write(old.url, 4), 500, "no write gets lost between the backup and the next call");
-  await Promise.all([locker.end(), watcher.end()]);
+  await lock.release();
 
-  await succeed(...command);
+  await succeed("move", "killed", "--to-context", "eu", "--yes");
   const moved = await find(eu, "killed");
   assert.deepEqual(await read(moved?.url ?? null), [1, 2, 3]);
   assert.equal(await write(moved?.url ?? null, 5), 200);
+});
+
+test("lets the old one take writes again after Ctrl-C in the middle of the copy", async (context) => {
+  if (us === undefined || eu === undefined) return context.skip(postgresSkipped);
+  const old = await deploy(us, "cancelled");
+  assert.equal(await write(old.url, 1), 200);
+  const program = startMove("cancelled");
+  const lock = await lockNotes(eu, await movedId("cancelled"));
+  assert.equal(await write(old.url, 2), 500);
+  program.kill("SIGINT");
+  await once(program, "exit");
+  await eventually(
+    () => write(old.url, 3),
+    (status) => status === 200,
+  );
+  await lock.release();
+  assert.deepEqual(await read(old.url), [1, 3]);
+});
+
+test("fails when a session leaves the read-only mode on purpose", async (context) => {
+  if (us === undefined || eu === undefined) return context.skip(postgresSkipped);
+  const old = await deploy(us, "stubborn");
+  const session = await connect(us, old.id);
+  await session.query("set default_transaction_read_only = off");
+  let isWriting = true;
+  const writing = (async () => {
+    while (isWriting) {
+      await session.query("insert into notes values (1)");
+      await sleep(20);
+    }
+  })();
+  const { code, stderr } = await runIn("move", "stubborn", "--to-context", "eu", "--yes");
+  isWriting = false;
+  await writing;
+  await session.end();
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /was written to while it was read-only|copy of the database is not complete/);
+  await eventually(
+    () => write(old.url, 2),
+    (status) => status === 200,
+  );
+});
+
+test("a move to another target neither releases nor replaces a complete one", async (context) => {
+  if (us === undefined || eu === undefined) return context.skip(postgresSkipped);
+  const old = await deploy(us, "twice");
+  assert.equal(await write(old.url, 1), 200);
+  await succeed("move", "twice", "--to-context", "eu", "--yes");
+  const target = await find(eu, "twice");
+  assert.equal(await write(target?.url ?? null, 2), 200);
+
+  const other = await runIn("move", "twice", "--to-context", "eu", "--as", "elsewhere", "--yes");
+  assert.equal(other.code, 1, other.stderr);
+  assert.match(other.stderr, /moves to another deployment/);
+  assert.equal(await find(eu, "elsewhere"), undefined);
+  const back = await runIn("move", "twice", "--to-context", "eu", "--as", "elsewhere", "--back", "--yes");
+  assert.equal(back.code, 1, back.stderr);
+  assert.match(back.stderr, /add --as twice/);
+  assert.equal(await write(old.url, 3), 500);
+
+  await inDatabase(us, old.id, `alter database ${databaseNameOf(old.id)} reset default_transaction_read_only`);
+  const again = await runIn("move", "twice", "--to-context", "eu", "--yes");
+  assert.equal(again.code, 1, again.stderr);
+  assert.match(again.stderr, /would delete what was written to twice since/);
+  assert.deepEqual(await read(target?.url ?? null), [1, 2]);
+});
+
+test("fails when the old database takes writes during the copy", async (context) => {
+  if (us === undefined || eu === undefined) return context.skip(postgresSkipped);
+  const old = await deploy(us, "released");
+  assert.equal(await write(old.url, 1), 200);
+  const moving = runIn("move", "released", "--to-context", "eu", "--yes");
+  const lock = await lockNotes(eu, await movedId("released"));
+  await inDatabase(us, old.id, `alter database ${databaseNameOf(old.id)} reset default_transaction_read_only`);
+  await lock.release();
+  const { code, stderr } = await moving;
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /takes writes again, so the copy may lack rows/);
 });
 
 test("a target that fails on the copied data leaves the old one serving and writing, and the next call goes on", async (context) => {
@@ -247,4 +363,11 @@ test("refuses what it cannot move, and says what to do", async (context) => {
   const unknown = await runCli(argv, { env: without });
   assert.match(unknown.stderr, /Set PIERHEAD_AGENT_POSTGRES_URL/);
   assert.equal(await find(eu, "new"), undefined, "nothing was created");
+  const { PIERHEAD_TARGET_POSTGRES_URL: __, ...sameServer } = env;
+  const elsewhere = await runCli(argv, { env: sameServer });
+  assert.match(elsewhere.stderr, /Set PIERHEAD_TARGET_POSTGRES_URL/);
+  assert.doesNotMatch(elsewhere.stderr, /^refused takes writes again/m, "it never refused them");
+  const integration = ["--to-integration", "00000000-0000-4000-8000-000000000000"];
+  const planned = await runIn("move", "refused", "--to-context", "eu", "--as", "other", "--dry-run", ...integration);
+  assert.match(planned.stdout, /--to-integration 00000000-0000-4000-8000-000000000000 --as other --back/);
 });

@@ -2,6 +2,7 @@ import { ServiceContainer } from "../../compute/docker/services/service-containe
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { postgresContainerOf } from "../../provision/container-databases.ts";
 import { databaseNameOf } from "../../provision/database-server.ts";
+import { isMissingDatabase } from "../../provision/postgres-hold.ts";
 import { containerPrograms, localPrograms, type PostgresPrograms } from "../../provision/postgres-programs.ts";
 import type { Environment } from "../context.ts";
 import { CliFailure } from "../failure.ts";
@@ -33,7 +34,7 @@ const adminUrlOf = (env: Environment, end: "from" | "to") =>
  */
 export async function findDatabase(
   session: Session,
-  { id, name: deployment, source_config: { listener_id: listenerId } }: Deployment,
+  { id, name: deployment, secrets, secret_references, source_config: { listener_id: listenerId } }: Deployment,
   { end, kubectl }: { end: "from" | "to"; kubectl: string | undefined },
 ): Promise<AgentDatabase> {
   const { context, signal } = session;
@@ -53,16 +54,24 @@ export async function findDatabase(
       const adminUrl = adminUrlOf(context.env, end);
       if (!adminUrl) throw noAddress(deployment, end);
       const use: Reachable["use"] = (ending, act) =>
-        act(localPrograms({ adminUrl, name, env: context.env, signal: ending }));
+        act(localPrograms({ adminUrl, name, env: context.env, signal: ending })).catch((error: unknown) => {
+          throw isMissingDatabase(error) ? noAddress(deployment, end) : error;
+        });
       return { kind: "reachable", name, use };
     }
     case "container":
       return { kind: "reachable", name, use: inContainer(context.env, name) };
     default:
       if (listenerId === null) return { kind: "none" };
+      // The listener decides about these, and the server may know nothing of them.
+      if ([...secrets, ...(secret_references ?? [])].some((one) => ownAddresses.has(one.name)))
+        return { kind: "custom" };
       return kubectl === undefined ? { kind: "byHand" } : podDatabase(kubectl, id, context.env);
   }
 }
+
+/** Variables by which a deployment in a cluster names a PostgreSQL of its own. */
+const ownAddresses = new Set(["POSTGRES_URI_CUSTOM", "POSTGRES_URI", "DATABASE_URI"]);
 
 const noAddress = (deployment: string, end: "from" | "to") =>
   new CliFailure(`The PostgreSQL server with the database of ${deployment} is not known here.`, {

@@ -62,6 +62,18 @@ export async function findCopy(pair: DatabasePair, signal: AbortSignal): Promise
   return isHeld ? undefined : copiedIn(note, sourceId);
 }
 
+/** Returns the id of the deployment to which a move holds this database; null: no move does. */
+export async function findHolder(source: Reachable, signal: AbortSignal): Promise<string | null> {
+  const { note } = await source.use(signal, readHeldState);
+  return note?.startsWith(heldPrefix) ? note.slice(heldPrefix.length) : null;
+}
+
+/** Whether a complete move ended at this target, so that callers may have written there since. */
+export async function hasTakenOver({ target, sourceId }: DatabasePair, signal: AbortSignal): Promise<boolean> {
+  const { note } = await target.use(signal, readHeldState);
+  return copiedIn(note, sourceId)?.revisionId === null;
+}
+
 /** Makes the source read-only, copies it, and compares the rows of each table. The source stays read-only. */
 export async function copyDatabase(
   pair: DatabasePair,
@@ -70,13 +82,14 @@ export async function copyDatabase(
 ): Promise<RowCounts> {
   const { source, target, sourceId, targetId, targetRevisionId } = pair;
   onStep("ending writes");
-  await source.use(signal, (programs) => holdDatabase(programs, { name: source.name, note: sourceNote(targetId) }));
-  // The new replicas would continue runs that the copy contains, before it is compared.
+  // The target is read-only first: if it cannot be reached, the source keeps its sessions. New replicas that write would continue runs that
+  // the copy contains, before it is compared.
   const note = `pierhead move: read-only until it has the rows of deployment ${sourceId}`;
   await target.use(signal, async (programs) => {
     await endRestores(programs);
     await holdDatabase(programs, { name: target.name, note });
   });
+  await source.use(signal, (programs) => holdDatabase(programs, { name: source.name, note: sourceNote(targetId) }));
   const writes = await source.use(signal, countWrites);
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-move-"));
   try {
@@ -111,20 +124,28 @@ export async function copyDatabase(
  * Records that the target is well and has everything. From now on no call copies again, because callers may write there.
  * @throws CliFailure if a session has written to the source since the copy
  */
-export async function confirmCopy({ target, ...pair }: DatabasePair, signal: AbortSignal): Promise<void> {
+export async function confirmCopy(pair: DatabasePair, signal: AbortSignal): Promise<void> {
+  const { target } = pair;
   const { note } = await target.use(signal, readHeldState);
   const copied = copiedIn(note, pair.sourceId);
-  if (copied === undefined) throw new CliFailure("Another call has changed the copied database meanwhile.");
+  if (copied === undefined) {
+    throw new CliFailure("Another call has changed the copied database meanwhile.", {
+      hints: ["Wait until no other call moves this deployment, then move again."],
+    });
+  }
   await refuseWrites(pair, copied.writes, signal);
   const checked = copiedNote(pair.sourceId, { ...copied, revisionId: null });
   await target.use(signal, (programs) => noteDatabase(programs, { name: target.name, note: checked }));
 }
 
-async function refuseWrites(
-  { source }: Pick<DatabasePair, "source">,
-  writes: number,
-  signal: AbortSignal,
-): Promise<void> {
+async function refuseWrites({ source, targetId }: DatabasePair, writes: number, signal: AbortSignal): Promise<void> {
+  const { isHeld, note } = await source.use(signal, readHeldState);
+  if (!isHeld || note !== sourceNote(targetId)) {
+    throw new CliFailure("The old database takes writes again, so the copy may lack rows.", {
+      because: "Another call of this command, or an operator, has released it.",
+      hints: ["Wait until no other call moves this deployment, then move again."],
+    });
+  }
   // PostgreSQL counts from zero again after a crash.
   if ((await source.use(signal, countWrites)) <= writes) return;
   throw new CliFailure("The old database was written to while it was read-only, so the copy lacks rows.", {
@@ -133,12 +154,25 @@ async function refuseWrites(
   });
 }
 
-/** Lets the source take writes again, unless no move holds it. @returns whether one did */
-export async function letWrite(source: Reachable, signal: AbortSignal): Promise<boolean> {
+/**
+ * Lets the source take writes again if a move to this target holds it. Another move may have ended well at its own target, and its
+ * source must stay as it is.
+ * @returns whether it did
+ */
+export async function letWrite(source: Reachable, targetId: string, signal: AbortSignal): Promise<boolean> {
   return source.use(signal, async (programs) => {
     const { note } = await readHeldState(programs);
-    if (!note?.startsWith(heldPrefix)) return false;
+    if (note !== sourceNote(targetId)) return false;
     await releaseDatabase(programs, { name: source.name, note: null });
     return true;
+  });
+}
+
+/** Lets the source take writes again, also if it was made read-only by hand. */
+export async function letWriteAgain(source: Reachable, signal: AbortSignal): Promise<void> {
+  await source.use(signal, async (programs) => {
+    const { isHeld, note } = await readHeldState(programs);
+    const isOurs = note?.startsWith(heldPrefix) ?? false;
+    if (isHeld || isOurs) await releaseDatabase(programs, { name: source.name, note: isOurs ? null : note });
   });
 }

@@ -10,7 +10,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { count, parseDuration } from "../terminal/text.ts";
 import { type AgentDatabase, findDatabase, type Reachable } from "./agent-database.ts";
 import { byHand } from "./by-hand.ts";
-import { confirmCopy, copyDatabase, findCopy, letWrite } from "./copy-database.ts";
+import { confirmCopy, copyDatabase, findCopy, findHolder, hasTakenOver, letWrite } from "./copy-database.ts";
 import { finish, takeBack } from "./end-move.ts";
 import { type MovePlan, planMove } from "./plan-move.ts";
 import { commandFor, contextOption, type MoveOptions, openSides, type Sides, shownEnd } from "./sides.ts";
@@ -33,15 +33,17 @@ async function moveThere(sides: Sides): Promise<void> {
   const { terminal } = from;
   const timeoutMs = parseDuration(options.timeout);
   const plan = await planMove(sides);
+  await refuseOtherMove(sides, plan.database);
   if (options.dryRun) return answer(sides, { outcome: "planned", plan: plan.lines, text: plan.lines.join("\n") });
   terminal.say(`Moving ${source.name}:`);
   for (const [number, line] of plan.lines.entries()) terminal.say(`  ${number + 1}. ${line}`);
   if (!options.yes) await confirm(from, `Move ${source.name}?`);
   const steps = createSteps(terminal, ["Create", "Copy", "Restart", "Check"]);
-  const wasMoved = await isMoved(sides, plan);
+  let isComplete = await isMoved(sides, plan);
+  let created = sides.target;
   try {
     steps.begin("Create");
-    const created = sides.target ?? (await createTarget(sides, plan.body));
+    created ??= await createTarget(sides, plan.body);
     const there = { ...sides, target: await waitForTarget({ ...sides, target: created }, { timeoutMs, steps }) };
     const moved = await moveData(there, plan, { timeoutMs, steps });
     steps.begin("Check");
@@ -49,15 +51,27 @@ async function moveThere(sides: Sides): Promise<void> {
     await trackBranch({ to, source, target });
     // Last, because from then on an error no longer releases the old one.
     await moved.confirm();
+    isComplete = true;
     steps.finish();
     answerMoved({ ...there, target }, plan, moved.tables);
   } catch (error) {
     if (error instanceof CliFailure && error.isNotice) steps.close();
     else steps.fail();
     // After a complete move callers may write to the target, so that only the user decides.
-    if (plan.database.kind === "reachable" && !wasMoved) await letSourceWrite(sides, plan.database);
+    const { database } = plan;
+    if (database.kind === "reachable" && created !== undefined && !isComplete)
+      await letSourceWrite({ ...sides, target: created }, database);
     throw error;
   }
+}
+
+/** @throws CliFailure while a move to another target holds the source, because only one of them can have its last rows */
+async function refuseOtherMove({ from, source, target }: Sides, database: AgentDatabase): Promise<void> {
+  const holder = database.kind === "reachable" ? await findHolder(database, from.signal) : null;
+  if (holder === null || holder === target?.id) return;
+  throw new CliFailure(`${source.name} is read-only, because it moves to another deployment: ${holder}.`, {
+    hints: [`Finish that move or take it back, with its own options: pierhead move ${source.name} ... --back`],
+  });
 }
 
 type Moved = Sides & { target: Deployment };
@@ -104,6 +118,7 @@ async function moveData(
   // Callers may already write to the target.
   if (earlier?.revisionId === null) return nothing;
   steps.begin("Copy");
+  if (earlier === undefined && (await hasTakenOver(pair, from.signal))) throw wouldOverwrite(sides);
   const tables = earlier === undefined ? await copyDatabase(pair, (text) => steps.note(text), from.signal) : null;
   if (earlier === undefined || earlier.revisionId === pair.targetRevisionId) {
     steps.begin("Restart");
@@ -124,10 +139,10 @@ function copyByHand(sides: Moved, plan: MovePlan, target: AgentDatabase): CliFai
 /** Also after Ctrl-C, so the signal of the command does not end it. */
 const releaseTimeoutMs = 60_000;
 
-async function letSourceWrite(sides: Sides, database: Reachable): Promise<void> {
-  const { from, source } = sides;
+async function letSourceWrite(sides: Moved, database: Reachable): Promise<void> {
+  const { from, source, target } = sides;
   try {
-    if (!(await letWrite(database, AbortSignal.timeout(releaseTimeoutMs)))) return;
+    if (!(await letWrite(database, target.id, AbortSignal.timeout(releaseTimeoutMs)))) return;
     from.terminal.say(`${source.name} takes writes again.`);
   } catch (error) {
     from.terminal.say(
@@ -145,6 +160,15 @@ const noDatabase = (sides: Moved) =>
     ],
   });
 
+const wouldOverwrite = (sides: Moved) =>
+  new CliFailure(`An earlier move ended at ${sides.target.name}, and ${sides.source.name} takes writes again.`, {
+    because: `Another copy would delete what was written to ${sides.target.name} since.`,
+    hints: [
+      `Keep ${sides.target.name}: pierhead delete ${sides.source.name}`,
+      `Keep ${sides.source.name}: ${commandFor(sides, "--back")}`,
+    ],
+  });
+
 function answerMoved(sides: Moved, plan: MovePlan, tables: RowCounts | null): void {
   const { from, source, target, options } = sides;
   const { terminal } = from;
@@ -158,7 +182,7 @@ function answerMoved(sides: Moved, plan: MovePlan, tables: RowCounts | null): vo
     [
       `  Look      pierhead status ${target.name}${contextOption(options)}`,
       "  Then      lead callers to the new address",
-      `  Finish    ${commandFor(sides, "--finish")}`,
+      `  Finish    ${commandFor(sides, options.continue ? "--continue --finish" : "--finish")}`,
       `  Go back   ${commandFor(sides, "--back")}   (what was written at the new address is lost)`,
     ].join("\n"),
   );

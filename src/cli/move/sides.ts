@@ -98,6 +98,7 @@ export function commandFor({ from, source: { name }, options }: Sides, last = ""
     ["--to-listener", options.toListener],
     ["--to-where", options.toWhere?.map(shellWord).join(" ")],
     ["--to-namespace", options.toNamespace],
+    ["--to-integration", options.toIntegration],
     ["--as", options.as],
     ["--from-kubectl", options.fromKubectl],
     ["--to-kubectl", options.toKubectl],
