@@ -137,3 +137,28 @@ name, user = os.environ["DB_NAME"], os.environ["DB_USER"]
   const other = code.replace('"localhost"', "None").replace("os.getenv", "os.environ.get");
   assert.deepEqual(await partsOf({ "db.py": other, "requirements.txt": "asyncpg\n" }), {});
 });
+
+test("expects all usual parts beside POSTGRES_HOST, also those that the sources do not name", async () => {
+  await using place = await scratch();
+  const partsOf = async (files: Files) => {
+    await writeFiles(place.dir, files);
+    return await databaseParts(place.dir, ".");
+  };
+  const usual = {
+    ...{ POSTGRES_HOST: "host", POSTGRES_PORT: "port", POSTGRES_USER: "user" },
+    ...{ POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
+  };
+  assert.deepEqual(await partsOf({ "db.py": 'os.environ["POSTGRES_HOST"]', "db.yaml": "user: ${POSTGRES_USER}" }), usual);
+  const either = 'os.getenv("PGHOST") or os.getenv("POSTGRES_HOST")';
+  assert.deepEqual(await partsOf({ "db.py": either }), { PGHOST: "host", ...usual });
+});
+
+test("finds parts of a database's address in fields of the settings of Pydantic", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, {
+    "settings.py": 'class Settings(BaseSettings):\n    pghost: str = "localhost"\n    pguser: str\n    pgdatabase: str\n',
+    ".env.example": "PGHOST=localhost\n",
+  });
+  const parts = { PGHOST: "host", PGUSER: "user", PGDATABASE: "name" };
+  assert.deepEqual(await databaseParts(place.dir, "."), parts);
+});

@@ -75,6 +75,10 @@ test("gives the parts of the database's address to a project that asks for them"
   assert.deepEqual([PGHOST, PGPORT, PGDATABASE], ["db.internal", "1", "own"]);
   assert.equal(replicaEnvironment({ DATABASE_URI, PGHOST: "own" }, named)["PGDATABASE"], undefined);
   assert.equal(replicaEnvironment({ DATABASE_URI, DATABASE_URL: "own" }, named)["PGHOST"], undefined);
+  // The password belongs to another server, which the project finds at its default address.
+  const withPassword = { ...named, artifact: { ...artifact, database_parts: { ...parts, PGPASSWORD: "password" } } };
+  assert.equal(replicaEnvironment({ DATABASE_URI, PGPASSWORD: "own" }, withPassword)["PGHOST"], undefined);
+  assert.equal(replicaEnvironment({ DATABASE_URI, PGPASSWORD: "a/b" }, withPassword)["PGHOST"], "db.internal");
   const unescaped = replicaEnvironment({ DATABASE_URI: "postgresql://me:100%@db.internal/own" }, asking);
   assert.equal(unescaped["POSTGRES_PASSWORD"], "100%");
   const local = replicaEnvironment({ DATABASE_URI: "postgresql:///own?host=/run/postgresql" }, asking);

@@ -1,7 +1,7 @@
 import type { ProjectReader } from "../../domain/detection/project-sources.ts";
 import { expectedVariables } from "./expected-variables.ts";
 import { projectReader } from "./project-reader.ts";
-import { readSourceTexts } from "./read-variables.ts";
+import { readSourceTexts, settingsIn } from "./read-variables.ts";
 
 export type DatabasePart = "host" | "port" | "user" | "password" | "name";
 
@@ -11,6 +11,14 @@ const parts: Readonly<Record<string, DatabasePart>> = {
 };
 
 const partName = /(?<![\w$])((?:POSTGRES|POSTGRESQL|PG|DB|DATABASE)_|PG)([A-Z]+)(?!\w)/g;
+
+const onlyPartName = new RegExp(`^${partName.source}$`);
+
+/** The other parts may be read where no source names them, such as in a file of settings. */
+const usualParts: Readonly<Record<string, DatabasePart>> = {
+  POSTGRES_HOST: "host",
+  ...{ POSTGRES_PORT: "port", POSTGRES_USER: "user", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
+};
 
 /** Prefixes that also stand for databases other than PostgreSQL. */
 const general = new Set(["DB_", "DATABASE_"]);
@@ -33,17 +41,22 @@ export async function databaseParts(sourceDir: string, directory: string): Promi
   const texts = await readSourceTexts(reader);
   const examples = (await expectedVariables(sourceDir, directory))?.names ?? [];
   const isPostgres = await usesPostgresOnly(reader);
-  const named = [...texts, examples.join("\n")].flatMap((text) =>
-    [...text.matchAll(partName)].flatMap(([name, prefix = "", rest = ""]) => {
-      const part = parts[rest];
-      return part === undefined || (general.has(prefix) && !isPostgres) ? [] : [{ name, prefix, part }];
-    }),
+  const names = [...texts, ...examples, ...texts.flatMap(settingsIn)].flatMap((text) =>
+    [...text.matchAll(partName)].map(([name]) => name),
   );
+  const named = [...new Set(names)].flatMap((name) => {
+    const [, prefix = "", rest = ""] = name.match(onlyPartName) ?? [];
+    const part = parts[rest];
+    return part === undefined || (general.has(prefix) && !isPostgres) ? [] : [{ name, prefix, part }];
+  });
   const hosts = named.filter(({ name, part }) => part === "host" && (examples.includes(name) || isAsked(name, texts)));
   const [own] = hosts;
-  return Object.fromEntries(
-    named.filter(({ prefix }) => prefix === own?.prefix).map(({ name, part }) => [name, part] as const),
-  );
+  return {
+    ...Object.fromEntries(
+      named.filter(({ prefix }) => prefix === own?.prefix).map(({ name, part }) => [name, part] as const),
+    ),
+    ...(hosts.some(({ name }) => name === "POSTGRES_HOST") && usualParts),
+  };
 }
 
 /** The default of a read, after the name of its variable. */

@@ -26,10 +26,18 @@ const prefixed = /\benv_prefix[ \t]*=[ \t]*["']\w+["'][ \t]*[,)\n]/;
 const field =
   /^[ \t]+(\w+_(?:key|token|secret|password|url|uri|endpoint|dsn))[ \t]*:[ \t]*(?:str|SecretStr|\w*Dsn|\w*Url)[ \t]*$/gim;
 
+const hasSettings = (text: string) => text.includes("BaseSettings") && !prefixed.test(text);
+
+const anyField = /^[ \t]+([a-z]\w*)[ \t]*:/gm;
+
+/** Returns the variables of the fields that a text has in settings of Pydantic, with and without defaults. */
+export const settingsIn = (text: string): string[] =>
+  hasSettings(text) ? namesIn([text], anyField).map((name) => name.toUpperCase()) : [];
+
 /** Returns the names of the variables that the source files of a project read and for which they have no default. */
 export async function readVariables(reader: ProjectReader): Promise<string[]> {
   const texts = await readSourceTexts(reader);
-  const settings = texts.filter((text) => text.includes("BaseSettings") && !prefixed.test(text));
+  const settings = texts.filter(hasSettings);
   const schemas = texts.filter((text) => /\bprovider[ \t]*=[ \t]*"postgres/.test(text));
   const found = [
     ...[required, likely].flatMap((form) => namesIn(texts, form)),

@@ -119,8 +119,8 @@ const usualParts = {
 };
 
 /**
- * Returns the parts of the address in the variables that the project has for them, unless the deployment sets the host, or names another
- * database in DATABASE_URL: with the parts of this one beside it, the project would have two.
+ * Returns the parts of the address in the variables that the project has for them, unless the deployment names another database: by its
+ * host, by another user or password, which this server would refuse, or in DATABASE_URL.
  */
 function partsFor(
   database: string,
@@ -128,8 +128,10 @@ function partsFor(
   secrets: Record<string, string>,
 ): Record<string, string> {
   const wanted = Object.entries(named ?? (variables.includes("POSTGRES_HOST") ? usualParts : {}));
-  const isSet = "DATABASE_URL" in secrets || wanted.some(([name, part]) => part === "host" && name in secrets);
-  const parts = isSet ? {} : partsOf(database);
+  const parts = partsOf(database);
+  const namesOther = ([name, part]: [string, string]) =>
+    name in secrets && (part === "host" || (/^(?:user|password)$/.test(part) && secrets[name] !== parts[part]));
+  if ("DATABASE_URL" in secrets || wanted.some(namesOther)) return {};
   return Object.fromEntries(
     wanted.flatMap(([name, part]) => {
       const value = parts[part];
