@@ -186,4 +186,6 @@ test("takes code inside strings over several lines for no server of the project"
   assert.match((await startOf(`"""Says \\"""hello\\""" to\nall."""\n${shown}`)) ?? "", /client:app/);
   assert.match((await startOf(`quote = '"""'\n${shown}text = "#"  # ends with """\n`)) ?? "", /client:app/);
   assert.match((await startOf(`${shown}broken = """`)) ?? "", /client:app/);
+  // A backslash before the end of a string may itself be escaped.
+  assert.equal(await startOf(`home = """C:\\\\"""\nprompt = """\n${shown}"""\n`), undefined);
 });

@@ -41,6 +41,13 @@ function lineEnd(text: string, from: number): number {
 
 function endOfLongString(text: string, quote: string, from: number): number | null {
   for (let end = text.indexOf(quote, from); end !== -1; end = text.indexOf(quote, end + 1))
-    if (text[end - 1] !== "\\") return end;
+    if (!isEscaped(text, end, from)) return end;
   return null;
+}
+
+/** Whether the character has an odd number of backslashes before it, of which the last one escapes it. */
+function isEscaped(text: string, at: number, from: number): boolean {
+  let before = at;
+  while (before > from && text[before - 1] === "\\") before -= 1;
+  return (at - before) % 2 === 1;
 }
