@@ -13,12 +13,20 @@ export interface FieldIds {
   listener_id?: string;
 }
 
-const field = /(?:^|\s)(tag|listener):(?:"([^"]*)"|(\S+))/g;
+/** A backslash keeps a quote inside quotes. A value in quotes that is still typed reaches to the end. */
+const field = /(?:^|\s)(tag|listener):(?:"((?:[^"\\]|\\.)*)(?:"|$)|(\S*))/g;
 
-/** Reads `checkout tag:team=payments listener:eu`. A value with blanks stands in quotes. The last listener counts. */
+/**
+ * Reads `checkout tag:team=payments listener:eu`. A value with blanks stands in quotes. The last listener counts, and a field
+ * without a value does not.
+ */
 export function queryOf(q = ""): ListQuery {
-  const found = [...q.matchAll(field)].map(([, name, quoted, plain]) => ({ name, value: quoted ?? plain ?? "" }));
-  const valuesOf = (wanted: string) => found.flatMap(({ name, value }) => (name === wanted ? [value] : []));
+  const found = [...q.matchAll(field)].map(([, name, quoted, plain]) => ({
+    name,
+    value: quoted?.replace(/\\(.)/g, "$1") ?? plain ?? "",
+  }));
+  const valuesOf = (wanted: string) =>
+    found.flatMap(({ name, value }) => (name === wanted && value !== "" ? [value] : []));
   return {
     text: q.replace(field, " ").replace(/\s+/g, " ").trim(),
     tags: valuesOf("tag"),
@@ -29,6 +37,9 @@ export function queryOf(q = ""): ListQuery {
 /** Returns the query with other values of a field, or without it. */
 export function withField(q: string | undefined, name: "tag" | "listener", values: readonly string[]): string {
   const others = (q ?? "").replace(field, (all, own: string) => (own === name ? "" : all)).trim();
-  const written = values.map((value) => `${name}:${/\s/.test(value) ? `"${value}"` : value}`);
-  return [others, ...written].filter(Boolean).join(" ");
+  return [others, ...values.map((value) => fieldText(name, value))].filter(Boolean).join(" ");
 }
+
+/** Returns a field as a query has it. */
+export const fieldText = (name: "tag" | "listener", value: string): string =>
+  `${name}:${/[\s"\\]/.test(value) ? `"${value.replace(/["\\]/g, String.raw`\$&`)}"` : value}`;

@@ -148,7 +148,10 @@ test("expects all usual parts beside POSTGRES_HOST, also those that the sources 
     ...{ POSTGRES_HOST: "host", POSTGRES_PORT: "port", POSTGRES_USER: "user" },
     ...{ POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
   };
-  assert.deepEqual(await partsOf({ "db.py": 'os.environ["POSTGRES_HOST"]', "db.yaml": "user: ${POSTGRES_USER}" }), usual);
+  assert.deepEqual(
+    await partsOf({ "db.py": 'os.environ["POSTGRES_HOST"]', "db.yaml": "user: ${POSTGRES_USER}" }),
+    usual,
+  );
   const either = 'os.getenv("PGHOST") or os.getenv("POSTGRES_HOST")';
   assert.deepEqual(await partsOf({ "db.py": either }), { PGHOST: "host", ...usual });
 });
@@ -156,7 +159,8 @@ test("expects all usual parts beside POSTGRES_HOST, also those that the sources 
 test("finds parts of a database's address in fields of the settings of Pydantic", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, {
-    "settings.py": 'class Settings(BaseSettings):\n    pghost: str = "localhost"\n    pguser: str\n    pgdatabase: str\n',
+    "settings.py":
+      'class Settings(BaseSettings):\n    pghost: str = "localhost"\n    pguser: str\n    pgdatabase: str\n',
     ".env.example": "PGHOST=localhost\n",
   });
   const parts = { PGHOST: "host", PGUSER: "user", PGDATABASE: "name" };

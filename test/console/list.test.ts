@@ -129,3 +129,40 @@ test("the list is found by commit, author, repository, tag and listener, and the
   await rows.nth(1).waitFor();
   await page.context().close();
 });
+
+test("the list is filtered by a tag with blanks and quotes, and an unfinished field hides nothing", async () => {
+  const odd = await client.createTag({ body: { name: "cost = center", values: ['R&D "core" 100%'] } });
+  const ids = [...tag_value_ids, ...odd.values.map(({ id }) => id)];
+  await client.putDeploymentTags({ deployment_id: billing.id, body: { tag_value_ids: ids } });
+  const page = await open();
+  const rows = page.locator("tbody tr");
+  const choice = page.getByLabel("Tag", { exact: true });
+  await choice.selectOption({ label: 'cost = center: R&D "core" 100%' });
+  await rows.filter({ hasText: "orders" }).waitFor({ state: "detached" });
+  await page.reload();
+  await rows.filter({ hasText: "billing" }).waitFor();
+  assert.equal(await rows.count(), 1);
+  assert.equal(await choice.inputValue(), 'cost = center=R&D "core" 100%');
+  await choice.selectOption("");
+  await page.waitForURL((url) => !url.searchParams.has("q"));
+  await rows.nth(1).waitFor();
+  await page.getByLabel("Filter deployments").fill("tag: listener: orders");
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
+  await rows.filter({ hasText: "orders" }).waitFor();
+  await page.context().close();
+});
+
+test("the palette shows pages before deployments that only a commit finds", async () => {
+  await pierhead.server.db.query(sql`
+    update revisions set commit_message = 'Show approvals in a list' where deployment_id = ${orders.id}`);
+  const page = await open();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("approvals");
+  await page.getByRole("option", { name: "orders" }).first().waitFor();
+  const found = await page.getByRole("option").allInnerTexts();
+  assert.deepEqual(
+    found.map((text) => text.split("\n")[0]),
+    ["Approvals", "orders"],
+  );
+  await page.context().close();
+});

@@ -185,19 +185,23 @@ function Filters({ search, isRead }: { search: ListSearch; isRead: boolean }) {
 /** Narrows the list by tag and listener, which stand in the text as fields. Hidden where the workspace has none. */
 function FieldChoices({ q, onQuery }: { q: string | undefined; onQuery: (q: string) => void }) {
   const { tags, listener } = queryOf(q);
-  const values = (useTags(true).data ?? []).flatMap((tag) => tag.values.map(({ name }) => `${tag.name}=${name}`));
+  const texts = new Map<string, string>(
+    (useTags(true).data ?? []).flatMap((tag) =>
+      tag.values.map(({ name }) => [`${tag.name}=${name}`, `${tag.name}: ${name}`]),
+    ),
+  );
   const names = (useListeners(true).data ?? []).map(({ compute_id: name }) => name);
   const choose = (name: "tag" | "listener") => (value: string | undefined) =>
     onQuery(withField(q, name, value === undefined ? [] : [value]));
   return (
     <>
-      {values.length > 0 && (
+      {texts.size > 0 && (
         <Choice
           label="Tag"
           all={tags.length > 1 ? `${tags.length} tags` : "Any tag"}
           value={tags.length === 1 ? tags[0] : undefined}
-          options={values}
-          textOf={(value) => value.replace("=", ": ")}
+          options={[...texts.keys()]}
+          textOf={(value) => texts.get(value) ?? value}
           onValue={choose("tag")}
         />
       )}

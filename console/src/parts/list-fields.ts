@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Tag } from "../../../src/contract/administration/tag.ts";
 import { gathered } from "../gathered.ts";
-import { type FieldIds, queryOf } from "../list-query.ts";
+import { type FieldIds, fieldText, queryOf } from "../list-query.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
@@ -73,14 +73,13 @@ function problemOf(text: string, values: readonly TagValue[]): string | null {
   const [first, second] = values;
   if (first === undefined) return `No tag has the value ${text}.`;
   if (second === undefined) return null;
-  return `Several tags have the value ${text}. Write tag:${first.tag}=${text} or tag:${second.tag}=${text}.`;
+  const written = ({ tag }: TagValue) => fieldText("tag", `${tag}=${text}`);
+  return `Several tags have the value ${text}. Write ${written(first)} or ${written(second)}.`;
 }
 
-/** Returns the values that `team=payments` or `payments` names. */
+/** Returns the values that `team=payments` or `payments` names. Names of tags and values may have equals signs, too. */
 function valuesNamed(tags: readonly Tag[], text: string): TagValue[] {
-  const at = text.indexOf("=");
-  const [tag, value] = at < 0 ? [undefined, text] : [text.slice(0, at), text.slice(at + 1)];
-  return tags
-    .filter(({ name }) => tag === undefined || name === tag)
-    .flatMap(({ name: own, values }) => values.flatMap(({ id, name }) => (name === value ? [{ id, tag: own }] : [])));
+  const found = tags.flatMap(({ name: tag, values }) => values.map(({ id, name }) => ({ id, tag, name })));
+  const full = found.filter(({ tag, name }) => text === `${tag}=${name}`);
+  return full.length > 0 ? full : found.filter(({ name }) => text === name);
 }

@@ -16,6 +16,7 @@ import {
   SunMoon,
 } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { useSession } from "../session.tsx";
 import { chooseTheme, currentTheme } from "../theme.ts";
 import { pageActs } from "./page-acts.ts";
@@ -31,6 +32,9 @@ interface Choice {
 }
 
 const shownMax = 12;
+
+/** Deployments that are shown at most. */
+const foundMax = 8;
 
 /** A search for pages, actions and deployments. The server finds the deployments. */
 export function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () => void }) {
@@ -117,7 +121,14 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
   const [name, part] = partOf(wanted);
   const found = useQuery({
     queryKey: ["deployments", workspaceId, "palette", name],
-    queryFn: ({ signal }) => client.listDeployments({ text_contains: name, limit: 8 }, { signal }),
+    queryFn: async ({ signal }) => {
+      const [named, texted] = await Promise.all([
+        client.listDeployments({ name_contains: name, limit: foundMax }, { signal }),
+        client.listDeployments({ text_contains: name, limit: foundMax }, { signal }),
+      ]);
+      const ids = new Set(named.resources.map(({ id }) => id));
+      return { named: named.resources, others: texted.resources.filter(({ id }) => !ids.has(id)) };
+    },
     enabled: name !== "",
   });
   const open = (id: string, part?: string) => () =>
@@ -168,20 +179,20 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
     { key: "keys", text: "Keyboard shortcuts", hint: "action", icon: <Keyboard size={15} />, go: onKeys },
     { key: "out", text: "Sign out", hint: "action", icon: <LogOut size={15} />, go: () => void signOut() },
   ];
-  const deployments = (found.data?.resources ?? []).flatMap(({ id, name: own, health }): Choice[] => {
-    const shown = part === undefined ? ["logs"] : [part];
-    return [
-      { key: id, text: own, hint: statusText(health.status), icon: light(health.status), go: open(id) },
-      ...shown.map((one) => ({
-        ...{ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", icon: light(health.status) },
-        go: open(id, parts[one]),
-      })),
-    ];
+  const choiceOf = ({ id, name: own, health: { status } }: Deployment): Choice => ({
+    ...{ key: id, text: own, hint: statusText(status), icon: light(status), go: open(id) },
   });
+  const partOfOne = ({ id, name: own, health }: Deployment, one: string): Choice => ({
+    ...{ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", icon: light(health.status) },
+    go: open(id, parts[one]),
+  });
+  const deployments = (found.data?.named ?? []).flatMap((one) => [choiceOf(one), partOfOne(one, part ?? "logs")]);
+  // Pages come first, because a word such as `settings` is in many commits.
+  const others = (found.data?.others ?? []).map((one) => (part === undefined ? choiceOf(one) : partOfOne(one, part)));
   // Words may come in any order: `orders restart` finds Restart of orders.
   const words = wanted.split(/\s+/);
   const fits = ({ text, hint }: Choice) => words.every((word) => `${text} ${hint}`.toLowerCase().includes(word));
-  return [...choicesHere().filter(fits), ...deployments, ...pages.filter(fits)];
+  return [...choicesHere().filter(fits), ...deployments, ...pages.filter(fits), ...others];
 }
 
 /** What the page that is shown offers. */
