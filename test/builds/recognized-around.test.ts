@@ -156,6 +156,15 @@ test("expects all usual parts beside POSTGRES_HOST, also those that the sources 
   assert.deepEqual(await partsOf({ "db.py": either }), { PGHOST: "host", ...usual });
 });
 
+test("finds parts of a database's address that the configuration of NestJS reads", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, {
+    "src/app.ts": `host: config.getOrThrow<string>("DB_HOST"), port: config.get<number>('DB_PORT', 5432)`,
+    "package.json": '{"dependencies": {"typeorm": "0.3", "pg": "8"}}',
+  });
+  assert.deepEqual(await databaseParts(place.dir, "."), { DB_HOST: "host", DB_PORT: "port" });
+});
+
 test("finds parts of a database's address in fields of the settings of Pydantic", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, {

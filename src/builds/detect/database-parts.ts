@@ -67,7 +67,10 @@ const localDefault = /^["'](?:localhost|127\.0\.0\.1|db|database|postgres|postgr
 
 /** Whether the code reads a variable without a default, or with a local one. */
 function isAsked(name: string, texts: readonly string[]): boolean {
-  const read = new RegExp(String.raw`(?:getenv\(|\.get\(|environ\[|process\.env\.|process\.env\[)["']?${name}\b`, "g");
+  const read = new RegExp(
+    String.raw`(?:getenv\(|\.get(?:OrThrow)?(?:<\w+>)?\(|environ\[|process\.env\.|process\.env\[)["']?${name}\b`,
+    "g",
+  );
   return texts.some((text) =>
     [...text.matchAll(read)].some((match) => {
       const [, value] = defaultForm.exec(text.slice(match.index + match[0].length)) ?? [];
