@@ -116,4 +116,8 @@ test("says how agents for managed services of LangSmith run on a server of their
   assert.match(await because({ "deepagents.toml": "", "AGENTS.md": "" }), /^deepagents\.toml describes an agent/);
   assert.match(await because({ "agent.json": "{}", "AGENTS.md": "" }), /^agent\.json describes an agent/);
   assert.equal(await because({ "agent.json": "{}" }), "");
+  // Other tools have files with these names, too.
+  const crew = { "requirements.txt": "crewai", "main.py": "crew.kickoff()", "agent.json": "{}", "AGENTS.md": "" };
+  assert.match(await because(crew), /^requirements\.txt has crewai/);
+  assert.match(await because({ ...crew, "requirements.txt": "deepagents" }), /^agent\.json describes an agent/);
 });

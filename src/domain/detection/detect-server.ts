@@ -415,11 +415,13 @@ function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
 
 /** Agents that are described for a service of LangSmith, which brings their server. */
 function adviceForDeepAgents(node: NodeFacts | null, python: PythonFacts | null, files: ReadonlySet<string>) {
-  const isManaged = (packages: ReadonlySet<string> | undefined) => packages?.has("managed-deepagents") === true;
-  const isNode = isManaged(node?.packages);
+  const has = (name: string) => [node, python].some((facts) => facts?.packages.has(name) === true);
+  const isNode = node?.packages.has("managed-deepagents") === true;
   const file = deepAgentFile(files);
-  if (file !== null) return wayFromDeepAgents(`${file} describes an agent for \`deepagents deploy\``, isNode);
-  if (!isNode && !isManaged(python?.packages)) return null;
+  // With packages of other tools, agent.json is most likely theirs.
+  const isOurs = file !== "agent.json" || (node ?? python) === null || has("deepagents");
+  if (file !== null && isOurs) return wayFromDeepAgents(`${file} describes an agent for \`deepagents deploy\``, isNode);
+  if (!has("managed-deepagents")) return null;
   return wayFromDeepAgents("This project is a Managed Deep Agent for `mda deploy`", isNode);
 }
 
