@@ -60,7 +60,10 @@ async function addExtensions(client: pg.Client): Promise<void> {
     `select 1 from pg_available_extensions e, pg_roles r
       where e.name = 'vector' and r.rolname = current_user and r.rolsuper`,
   );
-  if (rowCount !== 0) await client.query("create extension if not exists vector");
+  if (rowCount === 0) return;
+  // A database that is being moved is read-only, and its agent may still be deployed or restarted.
+  await client.query("set default_transaction_read_only = off");
+  await client.query("create extension if not exists vector");
 }
 
 /** Opens one connection for one task. `database` undefined: the database in the admin URL. */
