@@ -72,12 +72,12 @@ export async function countRows(programs: PostgresPrograms): Promise<RowCounts> 
 
 /**
  * Returns how many rows sessions have written so far. A session can leave the read-only mode on purpose, so a move compares this
- * number before and after the copy.
+ * number before and after the copy. Temporary tables, which a read-only session may write, are not copied.
  */
 export function countWrites(programs: PostgresPrograms): Promise<number> {
   return ask<number>(
     programs,
-    "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint from pg_stat_user_tables",
+    "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint from pg_stat_user_tables where schemaname !~ '^pg_temp'",
   );
 }
 
