@@ -33,7 +33,7 @@ export const policyEngineFlags = (kubeconfig: string, nodeName: string) => [
 const ownChain = /^-N (KUBE-(?:ROUTER|NWPLCY|POD-FW)-\S+)/;
 const ownJump = /^-A (INPUT|FORWARD|OUTPUT) -m comment --comment "(kube-router netpol[^"]*)" -j (\S+)/;
 
-/** Removes the rules and sets of addresses that kube-router leaves behind. Its own `--cleanup-config` ends in a panic without a network. */
+/** Removes the rules and sets of addresses that kube-router leaves behind. Its own `--cleanup-config` ends in a panic. */
 export function removePolicies(): void {
   const read = (command: string, ...args: string[]) => execFileSync(command, args, { encoding: "utf8" }).split("\n");
   const rules = read("iptables", "-S");

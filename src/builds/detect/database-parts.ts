@@ -1,9 +1,8 @@
+import { type DatabasePart, usualDatabaseParts } from "../../domain/database-parts.ts";
 import type { ProjectReader } from "../../domain/detection/project-sources.ts";
 import { expectedVariables } from "./expected-variables.ts";
 import { projectReader } from "./project-reader.ts";
 import { readSourceTexts, settingsIn } from "./read-variables.ts";
-
-export type DatabasePart = "host" | "port" | "user" | "password" | "name";
 
 const parts: Readonly<Record<string, DatabasePart>> = {
   ...{ HOST: "host", HOSTNAME: "host", SERVER: "host", PORT: "port", USER: "user", USERNAME: "user" },
@@ -13,12 +12,6 @@ const parts: Readonly<Record<string, DatabasePart>> = {
 const partName = /(?<![\w$])((?:POSTGRES|POSTGRESQL|PG|DB|DATABASE)_|PG)([A-Z]+)(?!\w)/g;
 
 const onlyPartName = new RegExp(`^${partName.source}$`);
-
-/** The other parts may be read where no source names them, such as in a file of settings. */
-const usualParts: Readonly<Record<string, DatabasePart>> = {
-  POSTGRES_HOST: "host",
-  ...{ POSTGRES_PORT: "port", POSTGRES_USER: "user", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
-};
 
 /** Prefixes that also stand for databases other than PostgreSQL. */
 const general = new Set(["DB_", "DATABASE_"]);
@@ -51,11 +44,12 @@ export async function databaseParts(sourceDir: string, directory: string): Promi
   });
   const hosts = named.filter(({ name, part }) => part === "host" && (examples.includes(name) || isAsked(name, texts)));
   const [own] = hosts;
+  // The other parts may be read where no source names them, such as in a file of settings.
   return {
     ...Object.fromEntries(
       named.filter(({ prefix }) => prefix === own?.prefix).map(({ name, part }) => [name, part] as const),
     ),
-    ...(hosts.some(({ name }) => name === "POSTGRES_HOST") && usualParts),
+    ...(hosts.some(({ name }) => name === "POSTGRES_HOST") && usualDatabaseParts),
   };
 }
 

@@ -1,6 +1,7 @@
 import { type Clock, jitteredBackoffMs, sleep } from "../../base/clock.ts";
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
 import type { RevisionRun } from "../../contract/listeners/assignment.ts";
+import { usualDatabaseParts } from "../../domain/database-parts.ts";
 
 /** Restarts of crashed replicas use the cache. 256 sets of 4 KiB take 1 MiB. A larger fleet that restarts asks again. */
 const setsMax = 256;
@@ -112,12 +113,6 @@ const addressesFor = (database: string, schemes: Record<string, string> = {}) =>
     Object.entries(schemes).map(([name, scheme]) => [name, database.replace(/^postgres(?:ql)?(?=:)/, scheme)]),
   );
 
-/** Older artifacts name no parts. */
-const usualParts = {
-  POSTGRES_HOST: "host",
-  ...{ POSTGRES_PORT: "port", POSTGRES_USER: "user", POSTGRES_PASSWORD: "password", POSTGRES_DB: "name" },
-};
-
 /**
  * Returns the parts of the address in the variables that the project has for them, unless the deployment names another database: by its
  * host, by another user or password, which this server would refuse, or in DATABASE_URL.
@@ -127,7 +122,8 @@ function partsFor(
   { variables = [], database_parts: named }: RevisionRun["artifact"],
   secrets: Record<string, string>,
 ): Record<string, string> {
-  const wanted = Object.entries(named ?? (variables.includes("POSTGRES_HOST") ? usualParts : {}));
+  // Older artifacts name no parts.
+  const wanted = Object.entries(named ?? (variables.includes("POSTGRES_HOST") ? usualDatabaseParts : {}));
   const parts = partsOf(database);
   const namesOther = ([name, part]: [string, string]) =>
     name in secrets && (part === "host" || (/^(?:user|password)$/.test(part) && secrets[name] !== parts[part]));
