@@ -166,6 +166,13 @@ test("pins the tested versions of the server unless the project pins others", as
   await host.build({ "langgraph.json": config([".", "pydantic==2.9"]) });
   assert.deepEqual(await host.pins(), [Number.parseInt(all, 10), Number.parseInt(all, 10), 0, 2]);
   assert.match(host.log(), /Using the agent server 0\.16\.7, the newest that works with langgraph 1\.2\.0/);
+  const before = host.log().length;
+  await host.build({ "langgraph.json": config([".", "pydantic==2.9"]) });
+  assert.match(
+    host.log().slice(before),
+    /reusing the environment of an earlier build, which said:\n.*Using the agent server 0\.16\.7/,
+    "a build that reuses the environment says what was chosen, too",
+  );
 });
 
 const conflict = "  x No solution found when resolving dependencies";

@@ -47,7 +47,7 @@ def main(options, arguments):
         alone = without_projects(wanted, is_uv(options))
         if alone is None:
             sys.exit(error.code)
-        say("The project itself cannot be packaged. Installing only its dependencies and running it from its directory.")
+        choose(options, "The project itself cannot be packaged. Installing only its dependencies and running it from its directory.")
         install_all(options, alone)
 
 
@@ -59,7 +59,7 @@ def install_all(options, wanted):
     problem = install.with_any(servers, locked)
     if problem is not None and locked:
         name = os.path.basename(options["lock"])
-        say(f"No agent server works with the versions in {name}. Installing the versions that the project allows instead.")
+        choose(options, f"No agent server works with the versions in {name}. Installing the versions that the project allows instead.")
         problem = None if install.with_kept(servers, locked) else install.with_any(servers, {})
     if problem is not None:
         say(problem)
@@ -164,7 +164,7 @@ class Installer:
             return "The project's own requirements exclude each other (see above). Correct them and deploy again."
         if self.server_packages[0] in found:
             named = found[self.server_packages[0]]
-            say("The project pins another version of the agent server: using that version.")
+            choose(self.options, "The project pins another version of the agent server: using that version.")
             if not self.attempt(locked):
                 return conflict_of(found, servers)
             failure = self.check()
@@ -189,7 +189,7 @@ class Installer:
                     continue
                 failure = self.check()
                 if failure is None:
-                    say(f"Using the agent server {server['version']}, the newest that works with {shown(found)}.")
+                    choose(self.options, f"Using the agent server {server['version']}, the newest that works with {shown(found)}.")
                     return None
                 failures.append(f"The agent server {server['version']} does not work with {shown(found)}: {failure}.")
                 say(failures[-1])
@@ -198,7 +198,7 @@ class Installer:
             failure = self.check()
             version = importlib.metadata.version(self.server_packages[0])
             if failure is None:
-                say(f"Using the agent server {version}, which works with {shown(found)}.")
+                choose(self.options, f"Using the agent server {version}, which works with {shown(found)}.")
                 return None
             failures.append(f"The agent server {version} does not work with {shown(found)}: {failure}.")
         return " ".join([*failures[-1:], conflict_of(found, servers)])
@@ -212,7 +212,7 @@ class Installer:
             if versions is None or not self.attempt(versions) or self.check() is not None:
                 continue
             kept = sum(versions.get(name) == version for name, version in locked.items())
-            say(f"Using the agent server {server['version']} and {kept} of the {len(locked)} locked versions.")
+            choose(self.options, f"Using the agent server {server['version']} and {kept} of the {len(locked)} locked versions.")
             return True
         return False
 
@@ -351,6 +351,14 @@ def numbers(version):
 
 def say(text):
     print(text, flush=True)
+
+
+def choose(options, text):
+    """Says a decision, and records it for the builds that reuse the environment."""
+    say(text)
+    if options.get("choices") is not None:
+        with open(options["choices"], "a") as file:
+            file.write(text + "\n")
 
 
 at = sys.argv.index("--")

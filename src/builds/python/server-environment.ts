@@ -39,7 +39,9 @@ export async function serverEnvironment(
         ...(binaries.length === 0 ? [] : [binaries]),
       ];
       const plan = { requirements: chosen, interpreter, uv, binaries, projectDir: project.directory };
-      return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
+      return sharedEnvironment(context, plan, what, (draft, choose) =>
+        installServer({ ...context, choose }, draft, plan),
+      );
     };
     // Other versions need an environment of their own. The next build tries the first ones again.
     const attempt = async (chosen: ServerRequirements, binaries: string[]): Promise<string> => {
@@ -118,6 +120,11 @@ function findUnbuildable({ log }: BuildContext): string | null {
   return found.find((name) => name !== undefined) ?? null;
 }
 
+interface Choosing extends BuildContext {
+  /** Logs a decision, also in builds that reuse the environment. */
+  choose(line: string): void;
+}
+
 interface Plan extends EnvironmentTools {
   requirements: ServerRequirements;
   /** Packages of which only versions without a build are installed. */
@@ -127,9 +134,9 @@ interface Plan extends EnvironmentTools {
 }
 
 /** Installs the requirements. A project whose files do not have the form of a package runs from its directory. */
-async function installServer(context: BuildContext, draft: string, plan: Plan): Promise<void> {
+async function installServer(context: Choosing, draft: string, plan: Plan): Promise<void> {
   const { requirements } = plan;
-  context.log.say(requirements.because);
+  context.choose(requirements.because);
   const make = async (argv: string[]) => {
     await makeEmptyEnvironment(context, plan, draft);
     await installInto(context, draft, { ...plan, argv });
@@ -142,7 +149,7 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
       .lastLines(100)
       .some((line) => packagingErrors.test(line) || unbuilt.exec(line)?.[1] === own);
     if (!(error instanceof BuildFailure) || requirements.withoutProject === null || !isPackaging) throw error;
-    context.log.say(sayWithoutProject);
+    context.choose(sayWithoutProject);
     await make(requirements.withoutProject);
   }
 }
@@ -170,7 +177,7 @@ export const packagingErrors =
 const unbuilt = /Failed to build `\S+ @ file:\/\/([^`]+)`/;
 
 async function installInto(
-  context: BuildContext,
+  context: Choosing,
   draft: string,
   { requirements, uv, binaries, argv: wanted }: Plan & { argv: string[] },
 ) {
@@ -192,7 +199,7 @@ async function installInto(
   if (requirements.first !== undefined) await run(requirements.first);
   await install([]);
   if (!(await lacksPkgResources(draft))) return;
-  context.log.say(
+  context.choose(
     "Newer versions of setuptools have no pkg_resources, which older packages import: installing an older one.",
   );
   await install([olderSetuptools]).catch((error: unknown) => {

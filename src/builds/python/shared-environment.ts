@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { artifactManifestName } from "../cache/artifact.ts";
@@ -26,6 +26,7 @@ const formVersion = 2;
  * change of code alone installs nothing. Removes environments that no artifact uses any more.
  * @param what everything that decides what the environment contains, besides the tools, the machine and the package indexes.
  * @param fill makes the environment in a directory of the build, where its size is limited and a killed build leaves nothing behind.
+ *   It logs with `choose` what it decides, because every build that reuses the environment logs that again.
  * @returns its absolute directory
  * @throws what `fill` throws
  */
@@ -33,7 +34,7 @@ export async function sharedEnvironment(
   context: BuildContext,
   { interpreter, uv }: EnvironmentTools,
   what: readonly unknown[],
-  fill: (draft: string) => Promise<void>,
+  fill: (draft: string, choose: (line: string) => void) => Promise<void>,
 ): Promise<string> {
   const settings = Object.entries(context.env).filter(([name]) => /^(PIP|UV)_.*(INDEX|FIND_LINKS|CONFIG)/.test(name));
   const identity = [formVersion, interpreter, uv !== null, process.platform, process.arch, settings, what];
@@ -45,16 +46,30 @@ export async function sharedEnvironment(
     await removeUnused(root);
     const draft = path.join(path.dirname(context.sourceDir), "environment");
     context.log.say(`Creating an environment with Python ${interpreter.version} and ${uv === null ? "pip" : "uv"}.`);
-    await fill(draft);
+    const choices: string[] = [];
+    await fill(draft, (line) => {
+      context.log.say(line);
+      choices.push(line);
+    });
+    await appendFile(path.join(draft, choicesName), choices.map((line) => `${line}\n`).join(""));
     await ownDataFiles(draft);
     await keepLocalPackages(draft, context.sourceDir);
     await replaceInFiles(path.join(draft, "bin"), draft, directory);
     await moveTo(context, draft, directory);
     isNew = true;
   });
-  if (!isNew) context.log.say("The dependencies are unchanged: reusing the environment of an earlier build.");
+  if (!isNew) context.log.say(await sayReuse(directory));
   await utimes(directory, new Date(), new Date());
   return directory;
+}
+
+/** File in an environment with the decisions that filled it, one per line. */
+export const choicesName = "pierhead-choices";
+
+async function sayReuse(environmentDir: string): Promise<string> {
+  const choices = await readFile(path.join(environmentDir, choicesName), "utf8").catch(() => "");
+  const reuse = "The dependencies are unchanged: reusing the environment of an earlier build";
+  return choices === "" ? `${reuse}.` : `${reuse}, which said:\n${choices.trimEnd().replace(/^/gm, "  ")}`;
 }
 
 /** Makes an environment without packages. Removes one that is there already. @throws BuildFailure `ToolchainFailed` */

@@ -8,7 +8,7 @@ import { type EnginePackages, packagesOf } from "./engine-packages.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
-import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
+import { choicesName, type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, type Uv, uvRequirement, uvSettingsOf } from "./uv.ts";
 import { wantedPython } from "./wanted-version.ts";
 
@@ -95,6 +95,7 @@ async function install(context: BuildContext, draft: string, requirements: Requi
         : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"],
     lock: requirements.lock === null ? null : path.join(context.sourceDir, requirements.lock),
     uv: uvRequirement,
+    choices: path.join(draft, choicesName),
     check: [python, "-P", ...tools.server.check.map((program) => ownFile(`../../${program}`))],
     checkedDir: path.join(context.cacheDir, "toolchains", "checked"),
   };
