@@ -279,6 +279,9 @@ export function readConfig(environment: Environment): Config {
   if (read.agentDatabases === "containers" && read.compute !== "docker") {
     throw new Error("PIERHEAD_AGENT_DATABASES=containers needs PIERHEAD_COMPUTE=docker");
   }
+  if (read.logArchiveDays > 0 && read.logArchiveDays <= read.logRetentionDays) {
+    throw new Error("PIERHEAD_LOG_ARCHIVE_DAYS must be more than PIERHEAD_LOG_RETENTION_DAYS");
+  }
   const publicUrl = read.publicUrl === undefined ? undefined : readPublicUrl(read.publicUrl);
   const agentsDomain = readAgentsDomain(read.agentsDomain, publicUrl);
   const posture = postureOf({ ...read, publicUrl, rootDomain: agentsDomain?.domain ?? read.rootDomain });

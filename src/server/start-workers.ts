@@ -11,6 +11,7 @@ import { withClusterBuilds } from "../reconciler/builds/cluster-build.ts";
 import { createCodeHostSteps } from "../reconciler/code-hosts/code-host-steps.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { Housekeeping } from "../reconciler/loop/housekeeping.ts";
+import type { LogArchive } from "../reconciler/loop/log-archive.ts";
 import { ReconcilerLoop } from "../reconciler/loop/loop.ts";
 import { createBuildOrders, createBuildStore, createReconcilerStore } from "../reconciler/postgres-store.ts";
 import { Slots } from "../reconciler/slots.ts";
@@ -21,6 +22,7 @@ import { tlsAddresses } from "./agents-domain.ts";
 import type { Closing } from "./closing.ts";
 import { baseImagesOf, buildTargetOf } from "./compute.ts";
 import type { Config } from "./config.ts";
+import { BucketLogArchive, DirectoryLogArchive } from "./log-archives.ts";
 import { ScheduledBackups } from "./scheduled-backups.ts";
 import type { ServerContext } from "./server-context.ts";
 import { version } from "./version.ts";
@@ -76,6 +78,7 @@ export async function startWorkers(context: ServerContext, closing: Closing): Pr
     sealer,
     logger,
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
+    logArchive: logArchiveOf(context),
     removeArtifact: files.removeArtifact,
     removePushedImages: (signal) => imageNames.removeUnneeded(signal),
     removeDoomedUploads: () => uploads.finishRemovals(),
@@ -90,6 +93,11 @@ export async function startWorkers(context: ServerContext, closing: Closing): Pr
   closing.add("builds", () => builds.close());
   closing.add("reconciler", () => loop.stop());
   closing.add("housekeeping", () => housekeeping.stop());
+}
+
+function logArchiveOf({ config, bucket }: ServerContext): LogArchive | null {
+  if (config.logArchiveDays === 0) return null;
+  return bucket === null ? new DirectoryLogArchive(config.dataDir) : new BucketLogArchive(bucket);
 }
 
 function startNotifications(context: ServerContext, closing: Closing): void {

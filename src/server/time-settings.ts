@@ -55,6 +55,13 @@ export const timeSettings = {
     3_650,
     "Retention of agent logs in days. Build logs are kept as long as their revision.",
   ),
+  logArchiveDays: whole(
+    "PIERHEAD_LOG_ARCHIVE_DAYS",
+    0,
+    0,
+    36_500,
+    "Age in days up to which agent logs that leave the database are kept as files, in the bucket or the data directory; 0: they are deleted.",
+  ),
   eventRetentionDays: whole(
     "PIERHEAD_EVENT_RETENTION_DAYS",
     eventRetentionDays,

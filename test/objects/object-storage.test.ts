@@ -3,8 +3,10 @@ import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
 import { ObjectStorage } from "../../src/integrations/object-storage.ts";
+import { BucketLogArchive } from "../../src/server/log-archives.ts";
 import { freePort } from "../support/free-port.ts";
 import { startObjectServer } from "./object-server.ts";
 
@@ -109,4 +111,25 @@ test("a wrong key, a missing bucket and a wrong address have a message each, and
       assert.doesNotMatch(error.message, /wrong-secret|of-a-test/);
     }
   }
+});
+
+test("keeps archived log lines by day, replaces a file that is stored again, and deletes old days", async () => {
+  const archive = new BucketLogArchive(storage);
+  const read = async (name: string) => {
+    const found = await storage.open(`log-archive/${name}`, signal);
+    return found && (await text(found.content));
+  };
+  for (const [day, content] of [
+    ["2026-01-01", "a"],
+    ["2026-01-02", "b"],
+    ["2026-01-02", "more"],
+    ["2026-01-03", "c"],
+  ])
+    await archive.put(`${day}/deployment/1.jsonl.gz`, Buffer.from(content ?? ""), signal);
+  assert.equal(await read("2026-01-02/deployment/1.jsonl.gz"), "more");
+  assert.equal(await archive.removeBefore("2026-01-03", signal), 2);
+  assert.equal(await archive.removeBefore("2026-01-03", signal), 0);
+  assert.equal(await read("2026-01-02/deployment/1.jsonl.gz"), undefined);
+  assert.equal(await read("2026-01-03/deployment/1.jsonl.gz"), "c");
+  await storage.removeAll("log-archive/", signal);
 });

@@ -148,3 +148,10 @@ test("a replica names the first address with which other machines reach it", () 
   assert.equal(urlOf("::", link), own);
   assert.equal(urlOf("127.0.0.1", v4), own);
 });
+
+test("refuses an archive of log lines that ends before the retention of the database", () => {
+  const read = (days: string) => readConfig({ PIERHEAD_LOG_ARCHIVE_DAYS: days, PIERHEAD_LOG_RETENTION_DAYS: "30" });
+  assert.throws(() => read("30"), /PIERHEAD_LOG_ARCHIVE_DAYS must be more than PIERHEAD_LOG_RETENTION_DAYS/);
+  assert.equal(read("31").logArchiveDays, 31);
+  assert.equal(read("0").logArchiveDays, 0);
+});

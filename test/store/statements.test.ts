@@ -16,6 +16,7 @@ import type { Db } from "../../src/store/engine/database.ts";
 import { findOpenTransactions, readNewEvents } from "../../src/store/events/events.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
 import { searchLogStep } from "../../src/store/logs/search-logs.ts";
+import { moveOldLines } from "../../src/store/maintenance/log-archive.ts";
 import {
   dropLogEntries,
   dropSupersededArtifacts,
@@ -114,6 +115,8 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
   maintenance: {
     trimAuditLog: (db) => trimAuditLog(db, { days: 30 }, AbortSignal.timeout(60_000)),
     trimLogEntries: (db) => trimLogEntries(db, { days: 30, linesMax: 1_000 }, AbortSignal.timeout(60_000)),
+    moveOldLines: (db) =>
+      moveOldLines(db, { before: at, linesMax: 1_000 }, async () => {}, AbortSignal.timeout(60_000)),
     dropLogEntries: (db) => dropLogEntries(db, id, AbortSignal.timeout(60_000)),
     dropSupersededArtifacts: (db) => dropSupersededArtifacts(db, 10),
   },

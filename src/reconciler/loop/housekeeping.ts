@@ -27,6 +27,7 @@ import type { Sealer } from "../../store/secrets/seal.ts";
 import { savedResponseDays } from "../../store/tenants/idempotency-keys.ts";
 import { sealAddresses } from "../../store/webhooks/webhooks.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
+import { archiveLogLines, type LogArchive, trimLogArchive } from "./log-archive.ts";
 
 export interface HousekeepingDeps {
   db: Db;
@@ -37,6 +38,8 @@ export interface HousekeepingDeps {
     owner: string;
     artifactsDir: string;
     logRetentionDays: number;
+    /** Age in days up to which archived log lines are kept. */
+    logArchiveDays: number;
     eventRetentionDays: number;
     /** 0: kept without limit. */
     auditRetentionDays: number;
@@ -45,6 +48,8 @@ export interface HousekeepingDeps {
     /** Days without a request after which a deployment becomes UNUSED; undefined: never. */
     unusedAfterDays: number | undefined;
   };
+  /** null: log lines are deleted at the end of their retention. */
+  logArchive: LogArchive | null;
   /** @param objectPath as in the row of the upload */
   removeUpload(objectPath: string): Promise<void>;
   /** Removes uploads that a server was deleting when it died, and returns how many files and directories. */
@@ -80,8 +85,12 @@ const sharedChores: Record<string, Chore> = {
     trimOlder(db, "webhook_deliveries", { days: deliveryRetentionDays }, signal),
   "resolved alerts": ({ db }, signal) => trimOlder(db, "alerts", { days: resolvedAlertDays }, signal),
   metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
-  "log entries": ({ db, settings }, signal) =>
-    trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
+  "log entries": ({ db, settings: { logRetentionDays: days }, logArchive }, signal) =>
+    logArchive === null
+      ? trimLogEntries(db, { days, linesMax: logLinesKeptMax }, signal)
+      : archiveLogLines(db, logArchive, { days }, signal),
+  "archived log lines": async ({ db, settings, logArchive }, signal) =>
+    logArchive === null ? 0 : trimLogArchive(db, logArchive, { days: settings.logArchiveDays }, signal),
   "unused deployments": ({ db, settings }) => updateUnusedDeployments(db, settings.unusedAfterDays ?? null),
   "reports of deleted deployments": ({ db }) => deleteOrphanedReports(db),
   "images that could not be removed": ({ db }, signal) =>

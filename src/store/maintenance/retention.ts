@@ -117,27 +117,40 @@ const deploymentsPage = 200;
 
 async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Promise<number> {
   let total = 0;
+  for await (const { id, lastId } of findLongLogs(db, linesMax, signal)) {
+    total += await inBatches(async () => {
+      const { rowCount } = await db.query(sql`
+        delete from log_entries where id = any(array(
+          select id from log_entries where deployment_id = ${id} and kind = 'deploy' and id <= ${lastId}
+           order by id limit ${batchRows}))`);
+      return rowCount;
+    }, signal);
+  }
+  return total;
+}
+
+/** Finds deployments with more than `linesMax` agent log lines, with the id of the last line beyond the newest `linesMax`. */
+export async function* findLongLogs(
+  db: Db,
+  linesMax: number,
+  signal: AbortSignal,
+): AsyncGenerator<{ id: string; lastId: number }, void, undefined> {
   let after = "00000000-0000-0000-0000-000000000000";
   while (!signal.aborted) {
     const { rows } = await db.query<{ id: string; last_doomed: number | null }>(sql`
       select d.id, (select id from log_entries where deployment_id = d.id and kind = 'deploy'
                      order by id desc offset ${linesMax} limit 1) as last_doomed
         from (select id from deployments where id > ${after} order by id limit ${deploymentsPage}) d order by d.id`);
-    for (const { id, last_doomed } of rows) {
-      if (last_doomed === null) continue;
-      total += await inBatches(async () => {
-        const { rowCount } = await db.query(sql`
-          delete from log_entries where id = any(array(
-            select id from log_entries where deployment_id = ${id} and kind = 'deploy' and id <= ${last_doomed}
-             order by id limit ${batchRows}))`);
-        return rowCount;
-      }, signal);
-    }
+    for (const { id, last_doomed } of rows) if (last_doomed !== null) yield { id, lastId: last_doomed };
     const last = rows.at(-1);
-    if (last === undefined || rows.length < deploymentsPage) break;
+    if (last === undefined || rows.length < deploymentsPage) return;
     after = last.id;
   }
-  return total;
+}
+
+/** Deletes log lines by their ids. */
+export async function deleteLogLines(db: Db, ids: number[]): Promise<void> {
+  await db.query(sql`delete from log_entries where id = any(${ids}::bigint[])`);
 }
 
 /**

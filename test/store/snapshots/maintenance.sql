@@ -12,6 +12,14 @@ select d.id, (select id from log_entries where deployment_id = d.id and kind = '
                      order by id desc offset $1 limit 1) as last_doomed
         from (select id from deployments where id > $2 order by id limit $3) d order by d.id;
 
+-- moveOldLines
+select deployment_id from log_entries where logged_at < $1 and kind = 'deploy' group by deployment_id;
+
+-- moveOldLines
+select d.id, (select id from log_entries where deployment_id = d.id and kind = 'deploy'
+                     order by id desc offset $1 limit 1) as last_doomed
+        from (select id from deployments where id > $2 order by id limit $3) d order by d.id;
+
 -- dropLogEntries
 with gone as (
           delete from log_entries where id = any(array(
