@@ -156,6 +156,8 @@ export interface RunCounts {
   failed: number | null;
   /** Runs that another replica continued because theirs had died, likewise. */
   recovered: number | null;
+  /** Time until the next run or cron is due; 0: one is due. Null: nothing is planned. Undefined: the server does not tell. */
+  nextDueInMs?: number | null;
 }
 
 /** A driver that can ask its replicas for their runs. */

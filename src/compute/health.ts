@@ -165,10 +165,16 @@ export async function readRunCounts(port: number): Promise<RunCounts | null | un
       running: countOf("n_running") ?? 0,
       failed: countOf("n_failed"),
       recovered: countOf("n_recovered"),
+      ...nextDueOf(queue?.["next_due_secs"]),
     };
   } catch {
     return null;
   }
+}
+
+function nextDueOf(seconds: unknown): Pick<RunCounts, "nextDueInMs"> {
+  if (seconds === null) return { nextDueInMs: null };
+  return typeof seconds === "number" && seconds >= 0 ? { nextDueInMs: seconds * 1_000 } : {};
 }
 
 /** Returns the number of pending and running runs. @returns null and undefined as `readRunCounts`. */

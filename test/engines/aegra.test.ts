@@ -123,6 +123,19 @@ test("killing a replica of Aegra loses no run and executes none twice at once", 
   await twoReplicas();
 });
 
+test("the metrics of Aegra tell how long its queue stays quiet", async () => {
+  const { url } = await client.getDeployment(ids);
+  const dueIn = async () =>
+    ((await (await fetch(`${url}/metrics?format=json`)).json()) as Loose).queue.next_due_secs as number | null;
+  await eventually(dueIn, (seconds) => seconds === null, { what: "a quiet queue" });
+  const agent = await clientOf(String(url));
+  const { cron_id } = await agent.crons.create("steps", { schedule: "0 0 1 1 *", input: { total: 1 } });
+  const seconds = await dueIn();
+  assert.ok(seconds !== null && seconds > 0 && seconds <= 366 * 86_400, String(seconds));
+  await agent.crons.delete(cron_id);
+  assert.equal(await dueIn(), null);
+});
+
 test("a new revision replaces the replicas of Aegra without losing a request or a run", async (context) => {
   const { url } = await client.getDeployment(ids);
   const agent = await clientOf(String(url));

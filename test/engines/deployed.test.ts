@@ -170,6 +170,49 @@ test("a new deployment with a PostgreSQL runs on it unless it scales to zero, an
   assert.deepEqual(await engineOf(await choose("default")), ["file", "default"], "it stays on files");
 });
 
+test("an agent on PostgreSQL sleeps while nothing is due soon, and wakes for a delayed run and for a request", async () => {
+  const port = await freePort();
+  const postgres = await startPostgresServer({ port });
+  assert.ok(postgres);
+  after(() => postgres.stop());
+  await using pierhead = await startTestServer({
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
+    PIERHEAD_IDLE_AFTER_MS: "4000",
+  });
+  await using repository = await stepsRepository();
+  const { client } = pierhead;
+  const made = await create(client, repository.url, "postgres", "dev_zero");
+  const ids = { deployment_id: made.id };
+  const revision = await client.waitForRevision(
+    { ...ids, revision_id: String(made.latest_revision_id) },
+    { timeoutMs },
+  );
+  assert.deepEqual([revision.status, revision.engine], ["DEPLOYED", "postgres"], revision.status_message ?? "");
+  const agent = await clientOf(String((await client.getDeployment(ids)).url));
+  const { thread_id } = await agent.threads.create();
+  const input = { total: 2 };
+  const { run_id } = await agent.runs.create(thread_id, "steps", { input, afterSeconds: 90 });
+  const createdAtMs = Date.now();
+  const observed = async () => {
+    const report = (await client.debugDeployment(ids)).observed as DeploymentReport | null;
+    return { asleep: report?.asleep === true, phases: report?.replicas.map(({ phase }) => phase) ?? [] };
+  };
+  const isAsleep = ({ asleep, phases }: Awaited<ReturnType<typeof observed>>) => asleep && phases.length === 0;
+  await eventually(observed, isAsleep, { timeoutMs: 60_000, what: "a sleeping deployment" });
+  const isUp = ({ asleep, phases }: Awaited<ReturnType<typeof observed>>) => !asleep && phases.includes("ready");
+  // Nothing is asked of the agent meanwhile, because a request would wake it.
+  await eventually(observed, isUp, { timeoutMs: 120_000, what: "a deployment that work has woken" });
+  assert.ok(Date.now() - createdAtMs > 70_000, "it slept until shortly before the run was due");
+  const ended = () => agent.runs.get(thread_id, run_id);
+  await eventually(ended, ({ status }: { status: string }) => status === "success", {
+    timeoutMs: 60_000,
+    what: "the run",
+  });
+  await eventually(observed, isAsleep, { timeoutMs: 120_000, what: "a deployment that sleeps again" });
+  assert.deepEqual((await agent.threads.getState(thread_id)).values.done, [1, 2]);
+});
+
 test("a deployment that chooses PostgreSQL, whatever its files say, is refused with the next step while it has none", async () => {
   await using pierhead = await startTestServer();
   await using repository = await stepsRepository("file");

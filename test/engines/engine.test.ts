@@ -117,6 +117,25 @@ test("the metrics count the runs of all replicas, also failed ones that were del
   await Promise.all(runs.map(({ thread_id, run_id }) => ann.runs.cancel(thread_id, run_id, true)));
 });
 
+test("the metrics tell how long the queue stays quiet", async () => {
+  const dueIn = async () => {
+    const answer = await fetch(`${api.url}/metrics?format=json`, { headers: { "x-auth-scheme": "langsmith" } });
+    return ((await answer.json()) as Loose).queue.next_due_secs;
+  };
+  await eventually(dueIn, (seconds: number | null) => seconds === null, { what: "a quiet queue" });
+  const { cron_id } = await ann.crons.create("steps", { schedule: "0 0 1 1 *", input: {} });
+  const untilCron = await dueIn();
+  assert.ok(untilCron > 0 && untilCron <= 366 * 86_400, String(untilCron));
+  const { thread_id } = await ann.threads.create();
+  const delayed = await ann.runs.create(thread_id, "steps", { input: { total: 1 }, afterSeconds: 50 });
+  const untilRun = await dueIn();
+  assert.ok(untilRun > 30 && untilRun <= Math.min(50, untilCron), String(untilRun));
+  await ann.runs.cancel(thread_id, delayed.run_id, true);
+  await ann.crons.update(cron_id, { enabled: false });
+  assert.equal(await dueIn(), null, "a cron that is off is never due");
+  await ann.crons.delete(cron_id);
+});
+
 test("a rollback removes the run with its checkpoints and leaves the thread as it was", async () => {
   const { thread_id } = await ann.threads.create();
   await ann.runs.wait(thread_id, "steps", { input: { total: 2 } });

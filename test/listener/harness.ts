@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
 import type { Compute } from "../../src/compute/compute.ts";
 import { type Faults, openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
-import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import type { DeploymentReport, Engine, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { createGateway, type Gateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { createListener, type Listener, type ListenerOptions } from "../../src/listener/listener.ts";
 import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
@@ -106,11 +106,13 @@ async function startProcess(url: string, world: SimulatedWorld, parts: ProcessOp
   };
 }
 
-export function newRun(parts: Partial<RevisionRun> & { rollout?: "rolling" | "handover" } = {}): RevisionRun {
-  const { rollout = "rolling", ...others } = parts;
+export function newRun(
+  parts: Partial<RevisionRun> & { rollout?: "rolling" | "handover"; engine?: Engine } = {},
+): RevisionRun {
+  const { rollout = "rolling", engine = "own", ...others } = parts;
   return {
     revision_id: randomUUID(),
-    artifact: { kind: "image", digest: "sha256:0", uri: "example/agent:1", health_path: "/ok", rollout },
+    artifact: { kind: "image", digest: "sha256:0", uri: "example/agent:1", health_path: "/ok", rollout, engine },
     env: {},
     secret_set_id: null,
     min_replicas: 1,

@@ -128,6 +128,10 @@ const happenings = {
   runsChange(world: PlanWorld, turn: number) {
     world.runs = nth([null, 0, 1, undefined], turn);
   },
+  queueChanges(world: PlanWorld, turn: number) {
+    const dueInMs = nth([null, 0, 30_000, 90_000, 4_000_000], turn) ?? null;
+    world.planned = { isBusy: turn % 4 === 0, dueAtMs: dueInMs === null ? null : world.nowMs + dueInMs };
+  },
   isPrepared(world: PlanWorld, turn: number) {
     if (world.preparation?.phase !== "running") return;
     const phase = turn % 2 === 0 ? "done" : "failed";
@@ -140,7 +144,8 @@ const happenings = {
     world.settle();
     const rollout = turn % 3 === 0 ? "handover" : "rolling";
     const min_replicas = nth([0, 1, 1, 2, 3], turn) ?? 1;
-    const target = revisionRun(`rev-${world.assignment.generation}`, { rollout, min_replicas });
+    const engine = rollout === "rolling" && turn % 2 === 0 ? "postgres" : "own";
+    const target = revisionRun(`rev-${world.assignment.generation}`, { rollout, engine, min_replicas });
     world.assign({ target, idle_after_ms: turn % 2 === 0 || min_replicas === 0 ? 60_000 : null });
   },
   interrupt: (world: PlanWorld) => world.assign({ target: world.assignment.serving }),

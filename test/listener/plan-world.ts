@@ -8,6 +8,7 @@ import {
   type Facts,
   type Memory,
   type Preparation,
+  type QueueReading,
   type RunCount,
   wake,
 } from "../../src/listener/replicas/plan-state.ts";
@@ -30,12 +31,12 @@ export interface WorldReplica {
 
 export function revisionRun(
   name: string,
-  parts: Partial<RevisionRun> & { rollout?: "rolling" | "handover" } = {},
+  parts: Partial<RevisionRun> & { rollout?: "rolling" | "handover"; engine?: "postgres" | "own" } = {},
 ): RevisionRun {
-  const { rollout = "rolling", ...others } = parts;
+  const { rollout = "rolling", engine = "own", ...others } = parts;
   return {
     revision_id: name,
-    artifact: { kind: "image", digest: "sha256:0", uri: "example/agent:1", health_path: "/ok", rollout },
+    artifact: { kind: "image", digest: "sha256:0", uri: "example/agent:1", health_path: "/ok", rollout, engine },
     env: {},
     secret_set_id: null,
     min_replicas: 1,
@@ -61,6 +62,10 @@ export class PlanWorld {
   lastRequestAtMs: number | null = null;
   /** What every server answers about its runs. */
   runs: RunCount["count"] = null;
+  /** What every server with a queue answers about it: whether it holds work, and when more is due. */
+  planned: { isBusy: boolean; dueAtMs: number | null } = { isBusy: false, dueAtMs: null };
+  /** The last answer. */
+  queue: QueueReading | null = null;
   readonly usedIds = new Set<string>();
   assignment: Assignment;
 
@@ -102,6 +107,7 @@ export class PlanWorld {
     this.memory = emptyMemory;
     this.route = null;
     this.preparation = null;
+    this.queue = null;
     this.lastRequestAtMs = null;
     for (const replica of this.replicas) {
       if (replica.isBeingRemoved && replica.phase !== "exited") replica.phase = "stopping";
@@ -145,6 +151,7 @@ export class PlanWorld {
     for (let round = 0; round < 400; round++) {
       const before = this.#signature();
       if (this.runs !== null) this.runs = 0;
+      this.planned = { isBusy: false, dueAtMs: null };
       for (const replica of this.replicas) {
         replica.inFlight = 0;
         if (replica.phase === "starting") replica.phase = "ready";
@@ -185,6 +192,7 @@ export class PlanWorld {
       assignment: this.assignment,
       replicas,
       lastRequestAtMs: this.lastRequestAtMs,
+      queue: this.queue,
       preparation: this.preparation,
       state: this.state,
     };
@@ -210,6 +218,11 @@ export class PlanWorld {
       const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);
       if (replica !== undefined) replica.runs = { count: this.runs, askedAtMs: this.nowMs };
     }
+    if (action.kind === "readQueue") {
+      const { isBusy, dueAtMs } = this.planned;
+      const isQuiet = !isBusy && (dueAtMs === null || dueAtMs > this.nowMs);
+      this.queue = { isQuiet, dueAtMs, askedAtMs: this.nowMs };
+    }
     if (action.kind === "remove") {
       const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);
       if (replica !== undefined) replica.isBeingRemoved = true;
@@ -224,7 +237,7 @@ export class PlanWorld {
   }
 
   /** Checks what must hold for every pass in every world. */
-  #check({ actions, route, report }: Plan): void {
+  #check({ actions, route, report, memory }: Plan): void {
     const removed = actions.filter((action) => action.kind === "remove").map(({ replicaId }) => replicaId);
     const started = actions.filter((action) => action.kind === "start");
     const byId = new Map(this.replicas.map((replica) => [replica.replicaId, replica]));
@@ -256,6 +269,7 @@ export class PlanWorld {
     const failedId = report?.target_phase === "failed" ? report.target_revision_id : null;
     assert.ok(!started.some(({ run }) => run.revision_id === failedId), "a target that was given up is started again");
     if (route?.state === "asleep" && this.route?.state === "open") this.#checkSleep();
+    if (route?.state === "asleep") assert.ok((memory.dueAtMs ?? Infinity) > this.nowMs, "asleep while work is due");
     const isHopeless = this.assignment.serving === null && report?.target_phase !== "ready";
     if (!isHopeless) this.#checkService(route, removed);
   }
@@ -268,6 +282,10 @@ export class PlanWorld {
       !busy.some(({ replicaId }) => this.route?.targets.some((to) => to.replicaId === replicaId)),
       "put to sleep while busy",
     );
+    if (this.assignment.serving?.artifact.engine !== "postgres") return;
+    const { isQuiet = false, dueAtMs = null, askedAtMs = 0 } = this.queue ?? {};
+    assert.ok(isQuiet && askedAtMs > (this.lastRequestAtMs ?? 0), "put to sleep without asking after the last request");
+    assert.ok((dueAtMs ?? Infinity) - this.nowMs >= 60_000, "put to sleep shortly before work is due");
   }
 
   /** Checks that a rolling deployment that answers keeps answering, except when it sleeps or is deleted. */

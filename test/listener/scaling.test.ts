@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ReplicaUsage } from "../../src/compute/compute.ts";
+import type { ReplicaUsage, RunCounts } from "../../src/compute/compute.ts";
 import { SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Assignment, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { ControlPlane } from "./control-plane.ts";
@@ -92,6 +92,48 @@ test("runs one replica of a server with exclusive state, also after it slept", a
   assert.equal(sleeper.ready().length, 1);
 });
 
+test("lets a deployment with a queue sleep only while nothing waits, and wakes it for what is due", async () => {
+  const parts = { min_replicas: 0, engine: "postgres" } as const;
+  const site = await startScaling(parts, undefined, { idle_after_ms: 5 * minuteMs });
+  await site.clock.pass(30 * minuteMs);
+  assert.equal(site.ready().length, 1, "its engine does not tell what is due");
+  site.sayQueue({ running: 1, nextDueInMs: null });
+  await site.clock.pass(30 * minuteMs);
+  assert.equal(site.ready().length, 1, "a run is in progress");
+  const dueAtMs = site.clock.now() + 3 * 60 * minuteMs;
+  site.sayQueue({ running: 0, nextDueInMs: () => Math.max(0, dueAtMs - site.clock.now()) });
+  await site.clock.pass(10 * minuteMs);
+  assert.equal(site.ready().length, 0, "nothing is due for three hours");
+  await site.clock.pass(168 * minuteMs);
+  assert.equal(site.ready().length, 0, "still two minutes");
+  await site.clock.pass(2 * minuteMs);
+  assert.equal(site.ready().length, 1, "a cron is due");
+  await site.clock.pass(30 * minuteMs);
+  assert.equal(site.ready().length, 1, "its run waits");
+  site.sayQueue({ running: 0, nextDueInMs: null });
+  await site.clock.pass(10 * minuteMs);
+  assert.equal(site.ready().length, 0);
+  site.request(minuteMs);
+  await site.clock.pass(10_000);
+  assert.equal(site.ready().length, 1, "a request wakes it, too");
+});
+
+test("asks the queue of a sleeping deployment again after a restart of the listener", async () => {
+  const parts = { min_replicas: 0, engine: "postgres" } as const;
+  const site = await startScaling(parts, undefined, { idle_after_ms: 5 * minuteMs });
+  const dueAtMs = site.clock.now() + 2 * 60 * minuteMs;
+  site.sayQueue({ running: 0, nextDueInMs: () => Math.max(0, dueAtMs - site.clock.now()) });
+  await site.clock.pass(20 * minuteMs);
+  assert.equal(site.ready().length, 0);
+  site.restart();
+  await site.clock.pass(minuteMs);
+  assert.equal(site.ready().length, 1, "only a replica knows what is due");
+  await site.clock.pass(20 * minuteMs);
+  assert.equal(site.ready().length, 0);
+  await site.clock.pass(90 * minuteMs);
+  assert.equal(site.ready().length, 1, "due");
+});
+
 test("adds replicas for background runs where servers report them, and asks others only once", async () => {
   const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
   for (let count = 0; count < 15; count++) site.request(60 * minuteMs);
@@ -131,13 +173,14 @@ async function startScaling(
     world.snapshot().map(({ replicaId }) => ({ replicaId, ...usageOf?.(replicaId, clock.now()) })) as ReplicaUsage[];
   let runs = new Map<string, number | null>();
   let asked = 0;
+  let queue = (): RunCounts | null => null;
   const readRuns = async (replicaId: string) => {
     asked += 1;
     return runs.get(world.snapshot().find((one) => one.replicaId === replicaId)?.revisionId ?? "");
   };
   const start = () =>
     startVirtualProcess(clock, world, controlPlane.send, {
-      ...{ readRuns, readRunCounts: async () => null },
+      ...{ readRuns, readRunCounts: async () => queue() },
       ...(usageOf !== undefined && { readUsage }),
     });
   let process = start();
@@ -152,6 +195,11 @@ async function startScaling(
     /** The runs that its replicas report from now on. Null: they report none. */
     sayRuns: (count: number | null) => {
       runs = new Map([[run.revision_id, count]]);
+    },
+    /** What its engine answers about its queue from now on. */
+    sayQueue({ running, nextDueInMs: dueIn }: { running: number; nextDueInMs: null | (() => number) }) {
+      const totals = { pending: 0, failed: 0, recovered: 0 };
+      queue = () => ({ ...totals, running, nextDueInMs: dueIn === null ? null : dueIn() });
     },
     asked: () => asked,
     ready: () => snapshot().map(({ revisionId }) => revisionId),

@@ -42,6 +42,7 @@ const jsonOf = (queue: QueueState, { max, active }: Workers) => ({
     pending_runs_wait_time_max_secs: queue.waitSeconds,
     n_failed: queue.failed,
     n_recovered: queue.recovered,
+    next_due_secs: queue.nextDueSeconds,
   },
 });
 

@@ -25,6 +25,7 @@ export interface ActionsDeps {
 export class Actions {
   readonly #deps: ActionsDeps;
   readonly #runReads = new Set<string>();
+  readonly #queueReads = new Set<string>();
 
   constructor(deps: ActionsDeps) {
     this.#deps = deps;
@@ -48,6 +49,9 @@ export class Actions {
         break;
       case "readRuns":
         void this.#readRuns(member, action.replicaId);
+        break;
+      case "readQueue":
+        void this.#readQueue(member, action.replicaId);
         break;
       case "remove":
         this.#remove(member, action);
@@ -124,6 +128,20 @@ export class Actions {
     const present = new Set(this.#deps.observations.of(member.deploymentId).map((replica) => replica.replicaId));
     const others = [...(member.runs ?? [])].filter(([id]) => present.has(id));
     member.runs = new Map([...others, [replicaId, { count, askedAtMs }]]);
+    this.#deps.enqueue(member.deploymentId);
+  }
+
+  /** Asks what the queue holds, once at a time. A server that does not tell when work is due never counts as quiet. */
+  async #readQueue(member: Member, replicaId: string): Promise<void> {
+    const { clock, compute } = this.#deps;
+    if (this.#queueReads.has(member.deploymentId)) return;
+    this.#queueReads.add(member.deploymentId);
+    const askedAtMs = clock.now();
+    const counts = offersRuns(compute) ? await compute.readRunCounts(replicaId).catch(() => undefined) : null;
+    this.#queueReads.delete(member.deploymentId);
+    const isQuiet = counts?.running === 0 && counts.nextDueInMs !== undefined && counts.nextDueInMs !== 0;
+    const dueAtMs = counts?.nextDueInMs == null ? null : askedAtMs + counts.nextDueInMs;
+    member.queue = { isQuiet, dueAtMs, askedAtMs };
     this.#deps.enqueue(member.deploymentId);
   }
 

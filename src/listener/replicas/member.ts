@@ -1,7 +1,14 @@
 import { nothingToCancel } from "../../base/clock.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
-import { emptyMemory, type Facts, type Memory, type Preparation, type RunCount } from "./plan-state.ts";
+import {
+  emptyMemory,
+  type Facts,
+  type Memory,
+  type Preparation,
+  type QueueReading,
+  type RunCount,
+} from "./plan-state.ts";
 
 /** One deployment of this fleet. */
 export interface Member {
@@ -15,6 +22,8 @@ export interface Member {
   drains: Map<string, AbortController> | null;
   /** Answers about runs in progress, by replica. Null: no handover has asked. */
   runs: Map<string, RunCount> | null;
+  /** What its queue held last. Null: it was not asked. */
+  queue: QueueReading | null;
   cancelWake: () => void;
 }
 
@@ -27,6 +36,7 @@ export const newMember = (deploymentId: string): Member => ({
   state: "present",
   drains: null,
   runs: null,
+  queue: null,
   cancelWake: nothingToCancel,
 });
 

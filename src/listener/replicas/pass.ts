@@ -13,6 +13,8 @@ export type Action =
   | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
   /** Asks the server how many runs are in progress, and then runs another pass. */
   | { kind: "readRuns"; replicaId: string }
+  /** Asks the server what its queue holds and plans, and then runs another pass. */
+  | { kind: "readQueue"; replicaId: string }
   | { kind: "remove"; replicaId: string; times: StopTimes; because: string; isUrgent: boolean }
   | { kind: "removeState" }
   /** Logs a line: a constant message with varying fields. */
@@ -86,9 +88,11 @@ export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
   return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
 }
 
-/** A deployment with a queue of its own stays awake: asleep, it would run neither crons nor what is waiting. */
 export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
-  run.min_replicas === 0 && assignment?.idle_after_ms != null && !engines[run.artifact.engine ?? "own"].hasQueue;
+  run.min_replicas === 0 && assignment?.idle_after_ms != null;
+
+/** Whether the agent server has runs and crons that become due without a request. */
+export const hasQueue = ({ artifact }: RevisionRun): boolean => engines[artifact.engine ?? "own"].hasQueue;
 
 /** Whether a revision is a target that has not served yet. Its first exit is a failed start, not a crash. */
 export function isUnproven({ assignment, memory }: Pass, revisionId: string): boolean {

@@ -23,6 +23,16 @@ export interface RunCount {
   askedAtMs: number;
 }
 
+/** What an agent server with a queue of its own said about it last. */
+export interface QueueReading {
+  /** Whether nothing waits or runs now. False also when no replica answered. */
+  isQuiet: boolean;
+  /** When the next run or cron is due. Null: nothing is planned. */
+  dueAtMs: number | null;
+  /** When the listener asked. */
+  askedAtMs: number;
+}
+
 /** What a handover cost the callers. */
 export interface Handover {
   revisionId: string;
@@ -48,6 +58,8 @@ export interface Facts {
   assignment: Assignment | null;
   replicas: ReplicaFacts[];
   lastRequestAtMs: number | null;
+  /** Null: not asked yet. */
+  queue: QueueReading | null;
   /** What a handover needs before it may interrupt the serving revision. Null: not requested yet. */
   preparation: Preparation | null;
   /** Local state of a deleted deployment. */
@@ -98,6 +110,8 @@ export interface Memory {
   /** Set by the load. Null: not measured yet. */
   scale: Scale | null;
   isAsleep: boolean;
+  /** When a sleeping deployment has to wake for a run or a cron that is due. Null: only a request wakes it. */
+  dueAtMs: number | null;
   /** Since when a request waits for a sleeping deployment of which no replica is ready yet. */
   wakingSinceMs: number | null;
   /** The idle window begins here or at the last request, whichever is later. */
@@ -119,13 +133,14 @@ export const emptyMemory: Memory = {
   downSinceMs: null,
   scale: null,
   isAsleep: false,
+  dueAtMs: null,
   wakingSinceMs: null,
   activeSinceMs: null,
   lastNumber: 0,
 };
 
-/** Returns the memory after a request has woken a sleeping deployment. */
+/** Returns the memory after a request, or work that is due, has woken a sleeping deployment. */
 export function wake(memory: Memory, nowMs: number): Memory {
   if (!memory.isAsleep) return memory;
-  return { ...memory, isAsleep: false, wakingSinceMs: nowMs, activeSinceMs: nowMs, downSinceMs: null };
+  return { ...memory, isAsleep: false, dueAtMs: null, wakingSinceMs: nowMs, activeSinceMs: nowMs, downSinceMs: null };
 }

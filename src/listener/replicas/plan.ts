@@ -10,10 +10,12 @@ import {
   drain,
   drainTimeoutMsOf,
   endHandover,
+  hasQueue,
   isUnproven,
   liveOf,
   log,
   type Pass,
+  readyOf,
   remove,
   runOf,
   startTimeoutMsOf,
@@ -22,7 +24,7 @@ import {
 } from "./pass.ts";
 import { planReport, planRoute } from "./plan-outcome.ts";
 import { handOver, rollingUpdate } from "./plan-rollout.ts";
-import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
+import { type Facts, type Memory, type ReplicaFacts, wake } from "./plan-state.ts";
 
 export interface Plan {
   /** Actions to start in this order, once the route is set. */
@@ -120,7 +122,8 @@ function findCurrent(pass: Pass): void {
   const isServingThere = servingId !== null && liveOf(pass, servingId).length > 0;
   memory.currentRevisionId = isServingThere ? servingId : (newest?.revisionId ?? servingId);
   const isCurrentServing = serving !== null && memory.currentRevisionId === servingId;
-  if (isCurrentServing && !isServingThere && canSleep(pass, serving)) {
+  // Only a replica can tell what its queue holds, so a listener that has restarted wakes such a deployment once.
+  if (isCurrentServing && !isServingThere && canSleep(pass, serving) && !hasQueue(serving)) {
     memory.isAsleep = !facts.replicas.some((replica) => replica.revisionId === servingId);
   }
 }
@@ -262,20 +265,65 @@ function sleepWhenIdle(pass: Pass, goalId: string): void {
     memory.isAsleep = false;
     return;
   }
-  if (memory.isAsleep) return;
+  if (memory.isAsleep) {
+    wakeWhenDue(pass);
+    return;
+  }
   memory.activeSinceMs ??= nowMs;
   const isWaking = memory.wakingSinceMs !== null && nowMs - memory.wakingSinceMs < run.start_timeout_ms;
   const idleAfterMs = pass.assignment?.idle_after_ms ?? 0;
-  const idleAtMs = Math.max(memory.activeSinceMs, facts.lastRequestAtMs ?? 0) + idleAfterMs;
+  const activeAtMs = Math.max(memory.activeSinceMs, facts.lastRequestAtMs ?? 0);
+  const idleAtMs = activeAtMs + idleAfterMs;
   const isBusy = liveOf(pass, goalId).some((replica) => replica.inFlight > 0);
   if (nowMs < idleAtMs) wakeAt(pass, idleAtMs);
   else if (isBusy || isWaking) wakeAt(pass, nowMs + Math.max(idleAfterMs, 1_000));
-  else {
+  else if (!hasQueue(run) || isQueueQuiet(pass, goalId, activeAtMs)) {
     memory.isAsleep = true;
+    memory.dueAtMs = hasQueue(run) ? (facts.queue?.dueAtMs ?? null) : null;
     memory.wakingSinceMs = null;
     memory.scale = null;
     log(pass, "deployment put to sleep", { revision_id: goalId, idle_after_ms: idleAfterMs });
   }
+}
+
+/** How old the answer about a queue may be that a deployment falls asleep by. */
+const queueFreshMs = 10_000;
+
+/** Time between two questions to a server whose queue is not quiet, or which does not answer. */
+const queueRecheckMs = 60_000;
+
+/** A deployment that has to be awake again this soon does not fall asleep. */
+const sleepMinMs = 60_000;
+
+/** A deployment is woken this long before work is due, because its start takes a moment. */
+const wakeEarlyMs = 10_000;
+
+/** Longest time until a pass rechecks when a sleeping deployment has to wake. Timers cannot wait for months. */
+const dueRecheckMs = 3_600_000;
+
+/** Whether nothing waits, runs or is due soon, by what a replica said after the last request. Asks one first. */
+function isQueueQuiet(pass: Pass, goalId: string, activeAtMs: number): boolean {
+  const { nowMs, facts, actions } = pass;
+  const { queue } = facts;
+  const isFresh = queue !== null && queue.askedAtMs > activeAtMs && nowMs - queue.askedAtMs <= queueFreshMs;
+  if (!isFresh) {
+    const isTooEarly = queue !== null && !queue.isQuiet && nowMs - queue.askedAtMs < queueRecheckMs;
+    const [replica] = readyOf(pass, goalId);
+    if (!isTooEarly && replica !== undefined) actions.push({ kind: "readQueue", replicaId: replica.replicaId });
+    wakeAt(pass, nowMs + queueRecheckMs);
+    return false;
+  }
+  const isLongEnough = queue.dueAtMs === null || queue.dueAtMs - nowMs >= sleepMinMs;
+  if (!queue.isQuiet || !isLongEnough) wakeAt(pass, nowMs + queueRecheckMs);
+  return queue.isQuiet && isLongEnough;
+}
+
+function wakeWhenDue(pass: Pass): void {
+  const { memory, nowMs } = pass;
+  if (memory.dueAtMs === null) return;
+  const atMs = memory.dueAtMs - wakeEarlyMs;
+  if (nowMs < atMs) wakeAt(pass, Math.min(atMs, nowMs + dueRecheckMs));
+  else Object.assign(memory, wake(memory, nowMs));
 }
 
 function causeOf({ reason, message, exitCode, signal, lastLines, variables }: ReplicaExit): Cause {

@@ -338,6 +338,7 @@ class ReplicaFleet implements Fleet {
       assignment,
       replicas: this.#replicasOf(deploymentId, member.runs),
       lastRequestAtMs: lastRequestAt?.getTime() ?? null,
+      queue: member.queue,
       preparation,
       state,
     };

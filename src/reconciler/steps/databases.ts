@@ -62,7 +62,7 @@ export async function provisionDatabase(
 /**
  * Decides, once for a new deployment, where LangGraph.js projects that name no engine keep their state: on its PostgreSQL if it has
  * one, as every deployment in a cluster does. A deployment that scales to zero stays on files, because the engine on PostgreSQL
- * never sleeps. A build takes files for a project whose packages do not work with that engine.
+ * never sleeps in a cluster. A build takes files for a project whose packages do not work with that engine.
  */
 async function defaultEngineOf({ store, databases }: DatabaseDeps, state: DeploymentState): Promise<"postgres" | null> {
   const given = await store.readDatabaseSettings(state.id);

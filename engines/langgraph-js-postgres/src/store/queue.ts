@@ -181,6 +181,8 @@ export interface QueueState {
   failed: number;
   /** How often a run was taken from a dead replica, likewise. */
   recovered: number;
+  /** Seconds until the next run, cron or webhook is due; 0: one is due now. Null: nothing waits and nothing is planned. */
+  nextDueSeconds: number | null;
 }
 
 /** Returns the runs of all replicas. */
@@ -189,7 +191,11 @@ export async function readQueue(query: Query): Promise<QueueState> {
     `select p.pending, p.wait as "waitSeconds",
        (select count(*)::integer from @runs where status = 'running') as running,
        coalesce((select total::float8 from @totals where name = 'failed'), 0) as failed,
-       coalesce((select total::float8 from @totals where name = 'recovered'), 0) as recovered
+       coalesce((select total::float8 from @totals where name = 'recovered'), 0) as recovered,
+       (select greatest(0, extract(epoch from at - now()))::float8 from (select least(
+         (select min(due_at) from @runs where status = 'pending'),
+         (select min(next_run_at) from @crons where enabled),
+         (select min(due_at) from @webhooks)) as at) next where at is not null) as "nextDueSeconds"
      from (select count(*)::integer as pending, coalesce(extract(epoch from now() - min(due_at)), 0)::float8 as wait
        from @runs where status = 'pending' and due_at <= now()) p`,
   );

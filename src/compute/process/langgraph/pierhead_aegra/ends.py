@@ -191,10 +191,11 @@ async def metrics(request):
         found = await execute(
             session,
             """SELECT count(*) FILTER (WHERE status = 'pending'), count(*) FILTER (WHERE status = 'running'),
-                      coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 'pending')), 0)
+                      coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 'pending')), 0),
+                      (SELECT extract(epoch FROM min(next_run_date) - now()) FROM crons WHERE enabled)
                  FROM runs WHERE status IN ('pending', 'running')""",
         )
-        pending, running, waited = found.one()
+        pending, running, waited, next_cron = found.one()
     counts = {}
     with contextlib.suppress(RedisError):
         counts = await redis_manager.get_client().hgetall(f"{ends_channel()}:counts")
@@ -204,6 +205,8 @@ async def metrics(request):
         "pending_runs_wait_time_max_secs": float(waited),
         "n_failed": int(counts.get("failed", 0)),
         "n_recovered": int(counts.get("recovered", 0)),
+        # Pending runs are due at once. Null: nothing waits and nothing is planned.
+        "next_due_secs": 0 if pending else None if next_cron is None else max(0, float(next_cron)),
     }
     most, active = settings.worker.N_JOBS_PER_WORKER, len(executor._job_tasks)
     if request.query_params.get("format") == "json":
