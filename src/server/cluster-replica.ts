@@ -130,6 +130,7 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
     ingressClass: config.kubernetesIngressClass ?? null,
     routeAnnotations: config.routeAnnotations,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),
+    builtImages: pullNameOf(config),
     allowsRoot: config.allowRoot,
     allowsPrivileged: config.allowPrivileged,
     allowsNetworkVolumes: config.allowNetworkVolumes,
@@ -140,6 +141,11 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
     dataPolicy: config.dataPolicy,
     snapshotClass: config.snapshotClass ?? null,
   };
+}
+
+function pullNameOf({ buildRegistry, buildPullRegistry }: ListenerConfig): ClusterPolicy["builtImages"] {
+  if (buildRegistry === undefined || buildPullRegistry === undefined) return null;
+  return { pushedTo: buildRegistry, pulledFrom: buildPullRegistry };
 }
 
 const listOf = (text: string) =>

@@ -172,6 +172,11 @@ export const listenerSettings = {
     "none, no builds",
     "Repository to which this listener pushes images that it builds from sources, `registry.example.com/agents`.",
   ),
+  buildPullRegistry: optional(
+    "PIERHEAD_KUBERNETES_BUILD_PULL_REGISTRY",
+    "PIERHEAD_KUBERNETES_BUILD_REGISTRY",
+    "The name by which nodes pull from that repository, if they know it by another one, `localhost:30500/agents`.",
+  ),
   buildRegistrySecret: optional(
     "PIERHEAD_KUBERNETES_BUILD_REGISTRY_SECRET",
     "none",
@@ -261,11 +266,14 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
       throw new Error(`PIERHEAD_KUBERNETES_AGENT_GATEWAY must be like http://gateway.pierhead.svc:8127, got "${one}"`);
     }
   }
-  const { buildRegistry, buildPushImage, buildNamespace, kubernetesNamespaces } = read;
-  if (buildRegistry !== undefined && !/^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._-]+)+$/.test(buildRegistry)) {
-    throw new Error(
-      `PIERHEAD_KUBERNETES_BUILD_REGISTRY must be a repository like registry.example.com/agents, got "${buildRegistry}"`,
-    );
+  const { buildRegistry, buildPullRegistry, buildPushImage, buildNamespace, kubernetesNamespaces } = read;
+  for (const [variable, repository] of [
+    ["PIERHEAD_KUBERNETES_BUILD_REGISTRY", buildRegistry],
+    ["PIERHEAD_KUBERNETES_BUILD_PULL_REGISTRY", buildPullRegistry],
+  ]) {
+    if (repository !== undefined && !/^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._-]+)+$/.test(repository)) {
+      throw new Error(`${variable} must be a repository like registry.example.com/agents, got "${repository}"`);
+    }
   }
   if (buildRegistry !== undefined && buildPushImage === undefined) {
     throw new Error("PIERHEAD_KUBERNETES_BUILD_PUSH_IMAGE must be set to the image of this listener to build images");

@@ -37,6 +37,7 @@ export const policy: ClusterPolicy = {
   agentGatewayHosts: [],
   routeAnnotations: {},
   imagePullSecrets: [],
+  builtImages: null,
   allowsRoot: false,
   allowsPrivileged: false,
   agentUser: 1000,

@@ -76,6 +76,15 @@ test("reads the nodes of builds as JSON, and names the variable when it rejects 
   assert.throws(() => read({ PIERHEAD_KUBERNETES_BUILD_TOLERATIONS: '["a"]' }), /must be a JSON array of tolerations/);
 });
 
+test("reads the name by which nodes pull built images, and rejects one that is no repository", () => {
+  const variable = "PIERHEAD_KUBERNETES_BUILD_PULL_REGISTRY";
+  const read = (pullRegistry: string) =>
+    readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k", [variable]: pullRegistry });
+  assert.equal(read("localhost:30500/agents").buildPullRegistry, "localhost:30500/agents");
+  for (const given of ["localhost:30500", "http://localhost:30500/agents"])
+    assert.throws(() => read(given), /_BUILD_PULL_REGISTRY must be a repository like registry\.example\.com\/agents/);
+});
+
 test("rejects a blank number instead of reading it as 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });

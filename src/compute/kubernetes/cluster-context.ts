@@ -33,6 +33,8 @@ export interface ClusterPolicy {
   /** Host names at which that gateway serves a `custom_url`. `*.example.com`: each name with one more label. */
   agentGatewayHosts: string[];
   imagePullSecrets: string[];
+  /** Repository to which builds push, and the name by which nodes pull from it; null: the names are equal. */
+  builtImages: { pushedTo: string; pulledFrom: string } | null;
   /** Containers may run as root, with the default capabilities of the container runtime. */
   allowsRoot: boolean;
   /** Init containers and sidecars may be privileged, add capabilities and run as root. */

@@ -103,6 +103,25 @@ test("workers of the durable engines run the same program as the servers and sca
   ]);
 });
 
+test("pods name an image that was built here as nodes know the registry, and any other image as it is", () => {
+  const builtImages = { pushedTo: "registry.pierhead.svc:5000/agents", pulledFrom: "localhost:30500/agents" };
+  const imageOf = (image: string) => {
+    const secrets = { PIERHEAD_CORE_COMMAND: "/core" };
+    const workload = { ...workloadWith({}), image, secrets };
+    const { rest } = render(workload, { traits, policy: { ...policy, builtImages }, database: "plain" });
+    const { spec } = rest.find(({ kind }) => kind === "Deployment") as unknown as {
+      spec: { template: { spec: { containers: { image: string }[] } } };
+    };
+    const [server, core] = spec.template.spec.containers;
+    assert.equal(core?.image, server?.image);
+    return server?.image;
+  };
+  assert.equal(imageOf("registry.pierhead.svc:5000/agents@sha256:ab"), "localhost:30500/agents@sha256:ab");
+  assert.equal(imageOf("registry.pierhead.svc:5000/agents:key"), "localhost:30500/agents:key");
+  for (const other of ["registry.pierhead.svc:5000/agents-of-others:1", "ghcr.io/acme/agent:1"])
+    assert.equal(imageOf(other), other);
+});
+
 type Part = (string | number | boolean | string[] | undefined)[];
 
 interface ScalerObject {
@@ -176,6 +195,7 @@ const policy: ClusterPolicy = {
   hasAgentGateway: false,
   agentGatewayHosts: [],
   imagePullSecrets: [],
+  builtImages: null,
   allowsRoot: false,
   allowsPrivileged: false,
   agentUser: 1000,

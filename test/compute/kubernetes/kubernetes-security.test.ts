@@ -175,6 +175,7 @@ const policy: ClusterPolicy = {
   hasAgentGateway: false,
   agentGatewayHosts: [],
   imagePullSecrets: [],
+  builtImages: null,
   allowsRoot: false,
   allowsPrivileged: false,
   allowsNetworkVolumes: false,

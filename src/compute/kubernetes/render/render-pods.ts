@@ -114,7 +114,8 @@ function podSpec(workload: Workload, part: "server" | "queue", context: PodsCont
 }
 
 function mainContainer(workload: Workload, part: "server" | "queue", context: PodsContext): object {
-  const { cluster, image, healthPath, startTimeoutMs } = workload;
+  const { cluster, healthPath, startTimeoutMs } = workload;
+  const image = pullName(workload.image, context.policy);
   const port = { name: "http", containerPort: agentPort, protocol: "TCP" };
   const check = healthPath === "" ? { tcpSocket: { port: "http" } } : { httpGet: { path: healthPath, port: "http" } };
   const failureThreshold = Math.max(30, Math.ceil(startTimeoutMs / 1_000 / startupPeriodS));
@@ -142,11 +143,19 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
   };
 }
 
+/** Returns the name by which nodes pull an image. Builds push to a name that may exist only inside the cluster's pods. */
+function pullName(image: string, { builtImages }: ClusterPolicy): string {
+  if (builtImages === null) return image;
+  const { pushedTo, pulledFrom } = builtImages;
+  const rest = image.slice(pushedTo.length);
+  return image.startsWith(pushedTo) && /^[@:]/.test(rest) ? `${pulledFrom}${rest}` : image;
+}
+
 /**
  * `core_*` sizes the persistence process of the original's images, where it is a container of its own. Such an image names
  * its command in the environment. For other images the sizes are stored but have no effect.
  */
-function coreContainer({ cluster, image, env, secrets }: Workload, policy: ClusterPolicy): object[] {
+function coreContainer({ cluster, image: imageName, env, secrets }: Workload, policy: ClusterPolicy): object[] {
   const { core_cpu, core_cpu_limit, core_memory_mb, core_memory_limit_mb } = cluster.spec;
   const command = env["PIERHEAD_CORE_COMMAND"] ?? secrets["PIERHEAD_CORE_COMMAND"];
   if (command === undefined) return [];
@@ -159,6 +168,7 @@ function coreContainer({ cluster, image, env, secrets }: Workload, policy: Clust
     memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib,
   };
   const securityContext = agentSecurity(policy);
+  const image = pullName(imageName, policy);
   return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes, true), securityContext }];
 }
 
