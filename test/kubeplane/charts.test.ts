@@ -42,6 +42,8 @@ const plurals: Record<string, string> = {
   Namespace: "/api/v1 namespaces",
   ServiceAccount: "/api/v1 serviceaccounts",
   Secret: "/api/v1 secrets",
+  ConfigMap: "/api/v1 configmaps",
+  PersistentVolumeClaim: "/api/v1 persistentvolumeclaims",
   Service: "/api/v1 services",
   Deployment: "/apis/apps/v1 deployments",
   PodDisruptionBudget: "/apis/policy/v1 poddisruptionbudgets",
@@ -225,6 +227,82 @@ test("the gateway in the cluster has one wildcard route, restricted pods, and ag
   assert.match(gatewayApi[0]?.text ?? "", /hostnames: \["\*\.agents\.example\.com"\]/);
 });
 
+test("the chart's registry has restricted pods, and only builds reach the port for pushes", async () => {
+  const namespace = await world.plane.newNamespace();
+  const agents = await world.plane.newNamespace();
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  const label = { method: "PATCH", path: `/api/v1/namespaces/${namespace}`, body: { metadata: { labels } } };
+  await world.plane.admin.call({ ...label, type: "merge", signal: AbortSignal.timeout(30_000) });
+  const common = [`namespaces={${agents}}`, "controlPlaneUrl=https://x.example.com", "listenerKey=k"];
+  const rendered = async (...flags: string[]) =>
+    documentsOf(
+      await template(
+        "pierhead-listener",
+        namespace,
+        [...common, ...flags].flatMap((one) => ["--set", one]),
+      ),
+    );
+  const on = ["registry.enabled=true", "registry.password=0123456789abcdef", `builds.namespace=${agents}`];
+  const documents = (await rendered(...on)).filter(({ name }) => name.startsWith("pierhead-release-registry"));
+  assert.deepEqual(documents.map(({ kind, name }) => `${kind} ${name.slice("pierhead-release-".length)}`).toSorted(), [
+    "ConfigMap registry",
+    "Deployment registry",
+    "NetworkPolicy registry",
+    "PersistentVolumeClaim registry",
+    "Secret registry",
+    "Secret registry-pull",
+    "Secret registry-push",
+    "Service registry",
+    "Service registry-nodes",
+  ]);
+  const accepted = new Map<string, { spec: never }>();
+  for (const document of documents)
+    accepted.set(`${document.kind} ${document.name}`, (await dryRun(document)) as { spec: never });
+  const { spec } = accepted.get("Deployment pierhead-release-registry") ?? {};
+  const { template: pod } = spec as unknown as { template: { spec: object } };
+  const text = JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name: "registry" }, spec: pod.spec });
+  await dryRun({ kind: "Pod", name: "registry", namespace, text });
+  const { ingress } = (accepted.get("NetworkPolicy pierhead-release-registry") as unknown as Policy).spec;
+  assert.deepEqual(ingress, [
+    {
+      ports: [{ port: "push", protocol: "TCP" }],
+      from: [
+        {
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": agents } },
+          podSelector: { matchExpressions: [{ key: "pierhead.dev/build", operator: "Exists" }] },
+        },
+      ],
+    },
+    { ports: [{ port: "pull", protocol: "TCP" }] },
+  ]);
+
+  const listenerWith = async (...flags: string[]) => {
+    const found = (await rendered(...flags)).find(
+      ({ kind, name }) => kind === "Deployment" && name === "pierhead-release",
+    );
+    const variables = found?.text.matchAll(
+      /name: PIERHEAD_KUBERNETES_(BUILD_\w*REGISTRY\w*|PULL_SECRETS), value: (.+) }/g,
+    );
+    return Object.fromEntries([...(variables ?? [])].map(([, name, value]) => [name, JSON.parse(value ?? "")]));
+  };
+  assert.deepEqual(await listenerWith(...on, "agents.imagePullSecrets={mine}", "registry.pullHost=images.internal"), {
+    BUILD_REGISTRY: `pierhead-release-registry.${namespace}.svc:5000/agents`,
+    BUILD_PULL_REGISTRY: "images.internal/agents",
+    BUILD_REGISTRY_SECRET: "pierhead-release-registry-push",
+    BUILD_REGISTRY_INSECURE: "true",
+    PULL_SECRETS: "mine,pierhead-release-registry-pull",
+  });
+  assert.equal((await listenerWith(...on))["BUILD_PULL_REGISTRY"], "localhost:30500/agents");
+  assert.deepEqual(await listenerWith(), { PULL_SECRETS: "" });
+  const without = await rendered("builds.registry=registry.example.com/agents");
+  assert.ok(without.every(({ text: one }) => !one.includes("pierhead-registry")));
+  assert.equal("BUILD_PULL_REGISTRY" in (await listenerWith("builds.registry=registry.example.com/agents")), false);
+});
+
+interface Policy {
+  spec: { ingress: object[] };
+}
+
 test("a new installation gets the gateway, and an upgrade neither adds the gateway nor removes it", async () => {
   const agents = await world.plane.newNamespace();
   const kubeconfig = ["--kubeconfig", `${world.plane.directory}/kubeconfig`];
@@ -361,6 +439,13 @@ test("values that cannot work are rejected by the chart with a readable message"
   await assert.rejects(
     listener(...complete, "--set", "gateway.enabled=true", "--set", "agents.url=https://x.example.com/{slug}/api"),
     /agents\.url must be like/,
+  );
+  const withRegistry = [...complete, "--set", "registry.enabled=true"];
+  await assert.rejects(listener(...withRegistry), /registry\.password is needed/);
+  const password = "registry.password=0123456789abcdef";
+  await assert.rejects(
+    listener(...withRegistry, "--set", password, "--set", "builds.registry=registry.example.com/agents"),
+    /builds\.registry and registry\.enabled exclude each other/,
   );
   await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
 });

@@ -102,3 +102,87 @@ other host is known to DNS only.
 {{- end }}
 {{- end -}}
 {{- end -}}
+
+{{- /* Values that an upgrade reuses from a chart without the registry do not mention it. */ -}}
+{{- define "registry.isOn" -}}
+{{- if (.Values.registry).enabled }}yes{{ end -}}
+{{- end -}}
+
+{{- define "registry.name" -}}
+{{ include "listener.name" . }}-registry
+{{- end -}}
+
+{{- define "registry.selector" -}}
+app.kubernetes.io/name: pierhead-registry
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "registry.labels" -}}
+{{ include "registry.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "registry.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{- /* Derived from the password for pushes, which it does not reveal. */ -}}
+{{- define "registry.pullPassword" -}}
+{{ printf "pull %s" .Values.registry.password | sha256sum }}
+{{- end -}}
+
+{{- /* A docker config.json with a repository's host, a user and a password. */ -}}
+{{- define "registry.credential" -}}
+{{- $host := splitList "/" (index . 0) | first -}}
+{{ dict "auths" (dict $host (dict "username" (index . 1) "password" (index . 2) "auth" (printf "%s:%s" (index . 1) (index . 2) | b64enc))) | toJson }}
+{{- end -}}
+
+{{- /* The two registries of one volume: builds push to the first one, and nodes pull from the second one. */ -}}
+{{- define "registry.config" -}}
+{{- range $task, $port := dict "push" 5000 "pull" 5001 -}}
+{{ $task }}.yml: |
+  version: 0.1
+  log: { level: warn, accesslog: { disabled: true } }
+  storage:
+    filesystem: { rootdirectory: /var/lib/registry }
+    delete: { enabled: {{ eq $task "push" }} }
+    maintenance:
+      uploadpurging: { enabled: {{ eq $task "push" }}, age: 24h, interval: 24h, dryrun: false }
+      readonly: { enabled: {{ eq $task "pull" }} }
+  auth:
+    htpasswd: { realm: pierhead, path: /etc/registry-passwords/{{ $task }} }
+  http: { addr: ":{{ $port }}" }
+{{ end -}}
+{{- end -}}
+
+{{- /* Repository to which builds push: the operator's, or the one of this chart; empty: this listener takes images only. */ -}}
+{{- define "builds.registry" -}}
+{{- if not (include "registry.isOn" .) -}}
+{{ .Values.builds.registry }}
+{{- else if .Values.builds.registry -}}
+{{- fail "builds.registry and registry.enabled exclude each other: builds push to one registry" -}}
+{{- else -}}
+{{ include "registry.name" . }}.{{ .Release.Namespace }}.svc:5000/agents
+{{- end -}}
+{{- end -}}
+
+{{- /* The name by which nodes pull from this chart's registry. */ -}}
+{{- define "builds.pullRegistry" -}}
+{{ .Values.registry.pullHost | default (printf "localhost:%d" (int .Values.registry.nodePort)) }}/agents
+{{- end -}}
+
+{{- define "builds.registrySecret" -}}
+{{- if and (include "registry.isOn" .) (not .Values.builds.registrySecret) -}}
+{{ include "registry.name" . }}-push
+{{- else -}}
+{{ .Values.builds.registrySecret }}
+{{- end -}}
+{{- end -}}
+
+{{- define "agents.pullSecrets" -}}
+{{- $secrets := .Values.agents.imagePullSecrets -}}
+{{- if include "registry.isOn" . }}{{ $secrets = append $secrets (printf "%s-pull" (include "registry.name" .)) }}{{ end -}}
+{{- join "," $secrets -}}
+{{- end -}}
