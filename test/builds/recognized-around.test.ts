@@ -175,3 +175,18 @@ test("finds parts of a database's address in fields of the settings of Pydantic"
   const parts = { PGHOST: "host", PGUSER: "user", PGDATABASE: "name" };
   assert.deepEqual(await databaseParts(place.dir, "."), parts);
 });
+
+test("finds parts of a database's address that Django projects read with django-environ or python-decouple", async () => {
+  const partsOf = async (settings: string) => {
+    await using place = await scratch();
+    await writeFiles(place.dir, { "site/settings.py": settings, "requirements.txt": "psycopg2-binary\n" });
+    return await databaseParts(place.dir, ".");
+  };
+  const parts = { DB_HOST: "host", DB_PORT: "port" };
+  assert.deepEqual(await partsOf(`env("DB_HOST"), env.int("DB_PORT", default=5432)`), parts);
+  assert.deepEqual(await partsOf(`env.str('DB_HOST', default='localhost'), env.int('DB_PORT')`), parts);
+  assert.deepEqual(await partsOf(`config("DB_HOST", default="127.0.0.1"), config("DB_PORT", cast=int)`), parts);
+  // Another default, with which the project may have another database.
+  assert.deepEqual(await partsOf(`env("DB_HOST", default=None), env("DB_PORT")`), {});
+  assert.deepEqual(await partsOf(`config("DB_HOST", default="db.example.com")`), {});
+});

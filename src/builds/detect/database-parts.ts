@@ -57,12 +57,12 @@ export async function databaseParts(sourceDir: string, directory: string): Promi
 const defaultForm = /^(?:["']\s*,|["'\])!]*\s*(?:\?\?|\|\|))\s*(.{0,40})/;
 
 /** A default that names the machine of a developer, or a container beside that of the project. */
-const localDefault = /^["'](?:localhost|127\.0\.0\.1|db|database|postgres|postgresql)["']/;
+const localDefault = /^(?:default\s*=\s*)?["'](?:localhost|127\.0\.0\.1|db|database|postgres|postgresql)["']/;
 
 /** Whether the code reads a variable without a default, or with a local one. */
 function isAsked(name: string, texts: readonly string[]): boolean {
   const read = new RegExp(
-    String.raw`(?:getenv\(|\.get(?:OrThrow)?(?:<\w+>)?\(|environ\[|process\.env\.|process\.env\[)["']?${name}\b`,
+    String.raw`(?:getenv\(|\.get(?:OrThrow)?(?:<\w+>)?\(|environ\[|process\.env\.|process\.env\[|\b(?:env|config)(?:\.str)?\()["']?${name}\b`,
     "g",
   );
   return texts.some((text) =>
