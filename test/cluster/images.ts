@@ -158,6 +158,12 @@ function copyPackage(root: string, name: string, copied: Set<string>): void {
   for (const one of Object.keys(dependencies)) copyPackage(root, one, copied);
 }
 
+/** Like the official image `registry`. */
+export const pushRegistry = (images: ImageMaker) =>
+  images.push("registry:2", { Entrypoint: ["registry"] }, (root) =>
+    copyPrograms(root, { "/usr/bin/docker-registry": "/usr/bin/registry", "/bin/sh": "/bin/sh" }),
+  );
+
 /** Like the official image as root: its entry point changes to the user `redis`, for which it needs capabilities. */
 const redisEntrypoint = `#!/bin/sh
 set -e

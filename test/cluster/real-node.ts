@@ -37,6 +37,13 @@ export interface RealNode extends AsyncDisposable {
   directory: string;
 }
 
+/** Lets containerd speak HTTP to a registry, which it does only for loopback names otherwise. */
+export async function allowHttp({ directory }: Pick<RealNode, "directory">, registry: string): Promise<void> {
+  const hosts = path.join(directory, "hosts", registry);
+  await mkdir(hosts, { recursive: true });
+  await writeFile(path.join(hosts, "hosts.toml"), `[host."http://${registry}"]\n`);
+}
+
 /**
  * A node with containerd, kubelet, kube-proxy, DNS and a registry, beside a control plane. Waits while another process of this machine
  * has one.
@@ -87,9 +94,7 @@ export async function startRealNode(
       (isUp) => isUp,
       { timeoutMs: 30_000, what: "the registry" },
     );
-    // containerd speaks HTTP only to registries on loopback names, unless told otherwise.
-    await mkdir(at(`hosts/${registry}`), { recursive: true });
-    await writeFile(at(`hosts/${registry}/hosts.toml`), `[host."http://${registry}"]\n`);
+    await allowHttp(node, registry);
     const pause = await pushPause(node.images);
     await writeFile(at("cni/10-bridge.conflist"), JSON.stringify(cniConfig(at("ipam"))));
     await writeFile(at("containerd.toml"), containerdConfig(at, pause));
@@ -300,6 +305,7 @@ const proxyConfig = (kubeconfig: string) => ({
   metricsBindAddress: "",
   hostnameOverride: nodeName,
   mode: "nftables",
+  nodePortAddresses: [`${address}/32`],
   nftables: { masqueradeAll: true },
   clusterCIDR: "10.244.0.0/16",
   conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },

@@ -19,6 +19,7 @@ const all = [
   "builds",
   "failures",
   "gateway",
+  "chart-registry",
   "first-revisions",
   "policies",
   "programs",
