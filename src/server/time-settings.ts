@@ -32,7 +32,7 @@ export const timeSettings = {
     idleAfterMs,
     1_000,
     86_400_000,
-    "Time without requests after which a scale-to-zero deployment goes to sleep.",
+    "Time without requests after which a scale-to-zero deployment goes to sleep. Applies to a deployment from its next change or restart.",
   ),
   scaleDownAfterMs: whole(
     "PIERHEAD_SCALE_DOWN_AFTER_MS",

@@ -120,8 +120,11 @@ async function previous(session: Session, deployment: Deployment): Promise<Revis
     if (isBehindActive && revision.status === "DEPLOYED") return revision;
     if (revision.id === deployment.active_revision_id) isBehindActive = true;
   }
+  const { active_revision_id: active, latest_revision_id: latest } = deployment;
+  const serves =
+    active === null || active === latest ? [] : [`Revision ${shortId(active)} still serves: the newest one never did`];
   throw new CliFailure(`${deployment.name} has no earlier deployed revision.`, {
-    hints: [`List its revisions: pierhead status ${deployment.name}`],
+    hints: [...serves, `List its revisions: pierhead status ${deployment.name}`],
   });
 }
 

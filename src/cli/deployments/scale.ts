@@ -60,6 +60,6 @@ function boundsOf(text: string, name: string): Bounds {
   throw usageFailure(
     `"${text}" is not a number of replicas.`,
     `Give a number from 1 to ${replicasMax}: pierhead scale ${name} 3`,
-    `Or a range, to scale by load: pierhead scale ${name} 2-6; from 0 it sleeps when nothing requests it`,
+    `Or a range, to scale by load: pierhead scale ${name} 2-6`,
   );
 }

@@ -46,7 +46,7 @@ export async function status(
 function checkHealth({ name, health: { status: word } }: Deployment): void {
   if (word === "live" || word === "sleeping") return;
   const isUnderWay = word === "deploying" || word === "deleting";
-  throw new CliFailure(`${name} is ${word.replace("_", "-")}.`, {
+  throw new CliFailure(`The status of ${name} is ${word.replace("_", "-")}.`, {
     exitCode: isUnderWay ? exitCodes.pending : exitCodes.error,
     hints: [`See why: pierhead why ${name}`],
   });

@@ -26,6 +26,25 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
   return null;
 }
 
+/**
+ * Returns what to do about a failure, and the command; null: there is none.
+ * @param message of the failure, which tells whether the engine that the deployment chose is the reason.
+ * @param text what the server advises
+ */
+export function adviceOn(
+  deployment: Subject,
+  failure: Failure | null | undefined,
+  { message, text }: { message: string | null; text: string },
+): { text: string; command: string | null } {
+  if (deployment.source_config.engine != null && engineNamed.test(message ?? "")) {
+    const command = `pierhead change ${deployment.name} --engine default`;
+    return { text: "Give the engine what it needs, or remove the choice of the engine.", command };
+  }
+  return { text, command: failure == null ? null : wayOut(deployment, failure) };
+}
+
+const engineNamed = /\bengine "?(?:postgres|aegra|file|memory)\b/;
+
 const buildLog = new Set<FailureCode>(["build_failed", "build_timed_out", "install_failed", "toolchain_failed"]);
 const replicaLog = new Set<FailureCode>(["exited", "never_healthy", "init_failed"]);
 
@@ -46,7 +65,9 @@ const revisionOf = ({ latest_revision_id: latest, active_revision_id: active }: 
 const tryAgain = ({ name, latest_revision_id: latest, active_revision_id: active }: Subject) =>
   latest === active ? `pierhead restart ${name}` : `pierhead retry ${name}`;
 
-function deployAgain({ name, source }: Subject): string {
+function deployAgain(deployment: Subject): string {
+  const { name, source } = deployment;
+  if (source === "internal_template") return tryAgain(deployment);
   if (source === "github") return `pierhead deploy --latest --name ${name}`;
   return source === "internal_source"
     ? `pierhead deploy DIRECTORY --name ${name}`
