@@ -136,6 +136,20 @@ eachDatabase("moves what a long log has beyond its limit, many lines at once", a
   assert.deepEqual((await messages(db)).at(0), "5001");
 });
 
+eachDatabase("has few long lines in memory at once", async (db) => {
+  const at = daysAgo(20);
+  const message = "x".repeat(64 * 1_024);
+  await deploymentWithLines(
+    db,
+    Array.from({ length: 200 }, () => ({ at, message })),
+  );
+  const sizes: number[] = [];
+  const keep = async ({ lines }: OldLines) => void sizes.push(lines.length);
+  assert.equal(await moveOldLines(db, { before: new Date(daysAgo(14)), linesMax: 100 }, keep, never), 200);
+  assert.deepEqual(sizes, [64, 64, 64, 8], "4 MiB each");
+  assert.deepEqual(await messages(db), []);
+});
+
 eachDatabase("deletes archived days at the end of their time", async (db) => {
   await using place = await openArchive();
   assert.equal(await trimLogArchive(db, place.archive, { days: 365 }, never), 0, "there may be no archive yet");

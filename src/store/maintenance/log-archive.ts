@@ -10,8 +10,11 @@ export interface OldLines {
   lines: [LogEntryRow, ...LogEntryRow[]];
 }
 
-/** Lines of one batch, which are in memory at once. A line has at most 64 KiB. */
+/** Lines of one batch, which are in memory at once. */
 const batchLines = 1_000;
+
+/** A batch ends with the line that reaches this size. A line has at most 64 KiB, so the lines alone could make 64 MiB. */
+const batchBytes = 4 * 1024 * 1024;
 
 /** A long log loses lines in batches of at least this many, because each batch becomes a file. */
 const excessMin = 5_000;
@@ -29,10 +32,11 @@ export async function moveOldLines(
   signal: AbortSignal,
 ): Promise<number> {
   let total = 0;
-  const { rows } = await db.query<{ deployment_id: string }>(sql`
-    select deployment_id from log_entries where logged_at < ${before} and kind = 'deploy' group by deployment_id`);
-  for (const { deployment_id: deploymentId } of rows)
-    total += await moveLines(db, { deploymentId, before, lastId: null }, keep, signal);
+  const { rows } = await db.query<{ deployment_id: string; last_id: number }>(sql`
+    select deployment_id, max(id) as last_id from log_entries where logged_at < ${before} and kind = 'deploy'
+     group by deployment_id`);
+  for (const { deployment_id: deploymentId, last_id: lastId } of rows)
+    total += await moveLines(db, { deploymentId, before, lastId }, keep, signal);
   for await (const { id: deploymentId, lastId } of findLongLogs(db, linesMax, signal)) {
     const { rows: found } = await db.query<{ id: number }>(sql`
       select id from log_entries where deployment_id = ${deploymentId} and kind = 'deploy' and id <= ${lastId}
@@ -44,7 +48,7 @@ export async function moveOldLines(
 
 async function moveLines(
   db: Db,
-  { deploymentId, before, lastId }: { deploymentId: string; before: Date | null; lastId: number | null },
+  { deploymentId, before, lastId }: { deploymentId: string; before: Date | null; lastId: number },
   keep: (old: OldLines) => Promise<void>,
   signal: AbortSignal,
 ): Promise<number> {
@@ -53,11 +57,12 @@ async function moveLines(
   let after = 0;
   while (!signal.aborted) {
     const { rows } = await db.query<LogEntryRow>(sql`
-      select id, revision_id, replica_id, stream, level, logged_at, message from log_entries
-       where deployment_id = ${deploymentId} and kind = 'deploy' and id > ${after}
-         and (${before}::timestamptz is null or logged_at < ${before}::timestamptz)
-         and (${lastId}::bigint is null or id <= ${lastId}::bigint)
-       order by id limit ${batchLines}`);
+      select id, revision_id, replica_id, stream, level, logged_at, message from (
+        select *, sum(octet_length(message)) over (order by id) - octet_length(message) as bytes_before from log_entries
+         where deployment_id = ${deploymentId} and kind = 'deploy' and id > ${after} and id <= ${lastId}
+           and (${before}::timestamptz is null or logged_at < ${before}::timestamptz)
+         order by id limit ${batchLines}) next
+       where bytes_before < ${batchBytes} order by id`);
     const lines = firstDayOf(rows);
     const last = lines?.at(-1);
     if (lines === null || last === undefined) break;

@@ -13,7 +13,8 @@ select d.id, (select id from log_entries where deployment_id = d.id and kind = '
         from (select id from deployments where id > $2 order by id limit $3) d order by d.id;
 
 -- moveOldLines
-select deployment_id from log_entries where logged_at < $1 and kind = 'deploy' group by deployment_id;
+select deployment_id, max(id) as last_id from log_entries where logged_at < $1 and kind = 'deploy'
+     group by deployment_id;
 
 -- moveOldLines
 select d.id, (select id from log_entries where deployment_id = d.id and kind = 'deploy'
