@@ -135,4 +135,11 @@ export const graph = new StateGraph(MessagesAnnotation)
 `,
 };
 
-const noRuns = { n_pending: 0, n_running: 0, pending_runs_wait_time_max_secs: 0, n_failed: 0, n_recovered: 0 };
+const noRuns = {
+  n_pending: 0,
+  n_running: 0,
+  pending_runs_wait_time_max_secs: 0,
+  n_failed: 0,
+  n_recovered: 0,
+  next_due_secs: null,
+};

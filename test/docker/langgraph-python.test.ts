@@ -128,7 +128,14 @@ describe("docker: LangGraph agents in Python", { skip: dockerSkipped }, () => {
   });
 });
 
-const noRuns = { n_pending: 0, n_running: 0, pending_runs_wait_time_max_secs: 0, n_failed: 0, n_recovered: 0 };
+const noRuns = {
+  n_pending: 0,
+  n_running: 0,
+  pending_runs_wait_time_max_secs: 0,
+  n_failed: 0,
+  n_recovered: 0,
+  next_due_secs: null,
+};
 
 const readSource = async () =>
   Object.fromEntries(
