@@ -1,4 +1,4 @@
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { ObjectStorage } from "../integrations/object-storage.ts";
 import type { LogArchive } from "../reconciler/loop/log-archive.ts";
@@ -47,6 +47,7 @@ export class DirectoryLogArchive implements LogArchive {
     const draft = `${target}.unfinished`;
     await writeFile(draft, content, { mode: 0o600, flush: true });
     await rename(draft, target);
+    await flushDirectories(path.dirname(target), path.dirname(this.#root));
   }
 
   async removeBefore(day: string): Promise<number> {
@@ -57,6 +58,15 @@ export class DirectoryLogArchive implements LogArchive {
     const old = days.filter((name) => name < day);
     for (const name of old) await rm(path.join(this.#root, name), { recursive: true, force: true });
     return old.length;
+  }
+}
+
+/** Makes new names durable, because the database deletes the lines next: those in `directory` and in each one above it up to `root`. */
+async function flushDirectories(directory: string, root: string): Promise<void> {
+  for (let current = directory; ; current = path.dirname(current)) {
+    await using opened = await open(current);
+    await opened.sync();
+    if (current === root) return;
   }
 }
 

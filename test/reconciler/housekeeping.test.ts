@@ -11,6 +11,7 @@ import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/loop/h
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
 import { deleteDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
+import { DirectoryLogArchive } from "../../src/server/log-archives.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { findFinishedUpload, startUpload } from "../../src/store/builds/uploads.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";
@@ -23,7 +24,7 @@ import {
   trimLogEntries,
   trimOlder,
 } from "../../src/store/maintenance/retention.ts";
-import { acquireLease } from "../../src/store/queue/leases.ts";
+import { acquireLease, releaseLease } from "../../src/store/queue/leases.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { makeDeployment, makeWorld, type World } from "../store/fixtures.ts";
@@ -204,6 +205,37 @@ eachDatabase("trims sign-ins, token events and the audit log at their age, and n
   assert.equal(await count("audit_log", old), 2, "the audit log is kept without limit by default");
   await (await housekeepingFor(db, directory, [], { auditRetentionDays: 90 })).tidy();
   assert.equal(await count("audit_log", old), 1);
+});
+
+eachDatabase("moves old lines of agents into the archive, and deletes what a server archived long ago", async (db) => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-housekeeping-"));
+  try {
+    const old = path.join(dataDir, "log-archive", "2001-02-03");
+    await mkdir(old, { recursive: true });
+    const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
+    await db.query(sql`
+      insert into log_entries (tenant_id, deployment_id, revision_id, kind, stream, level, logged_at, message)
+      select tenant_id, id, ${revisionId}, 'deploy', 'stdout', 20, now() - interval '40 days', 'old' from deployments where id = ${id}`);
+    const archived = async () =>
+      (await readdir(path.join(dataDir, "log-archive"), { recursive: true })).filter((name) => name.endsWith(".gz"));
+    const linesLeft = async () => (await db.query(sql`select message from log_entries`)).rows.length;
+    const logArchive = new DirectoryLogArchive(dataDir);
+    const housekeeping = await housekeepingFor(db, dataDir, [], { logArchiveDays: 365 }, { logArchive });
+
+    await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
+    await housekeeping.tidy();
+    assert.deepEqual(await readdir(path.dirname(old)), [], "each server deletes its own files");
+    assert.equal(await linesLeft(), 1, "one server at a time moves lines");
+
+    await releaseLease(db, { name: "housekeeping", owner: "another server" });
+    await housekeeping.tidy();
+    assert.equal(await linesLeft(), 0);
+    const [file = "", ...others] = await archived();
+    assert.ok(file.includes(id));
+    assert.deepEqual(others, []);
+  } finally {
+    await rm(dataDir, { recursive: true });
+  }
 });
 
 eachDatabase("deletes a backlog in batches, so that no other statement waits for one large delete", async (db) => {

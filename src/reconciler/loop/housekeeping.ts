@@ -89,8 +89,6 @@ const sharedChores: Record<string, Chore> = {
     logArchive === null
       ? trimLogEntries(db, { days, linesMax: logLinesKeptMax }, signal)
       : archiveLogLines(db, logArchive, { days }, signal),
-  "archived log lines": async ({ db, settings, logArchive }, signal) =>
-    logArchive === null ? 0 : trimLogArchive(db, logArchive, { days: settings.logArchiveDays }, signal),
   "unused deployments": ({ db, settings }) => updateUnusedDeployments(db, settings.unusedAfterDays ?? null),
   "reports of deleted deployments": ({ db }) => deleteOrphanedReports(db),
   "images that could not be removed": ({ db }, signal) =>
@@ -112,10 +110,12 @@ async function removeUnusedUploads({ db, removeUpload }: HousekeepingDeps): Prom
   return unused.length;
 }
 
-/** Chores of the disk of this server. */
+/** Chores of the disk of this server. Archived log lines may be on it, also those that it stored when it had the lease. */
 const ownChores: Record<string, Chore> = {
   "artifact directories": (deps, signal) => sweepArtifacts(deps, signal, artifactAgeMinMs),
   "pushed images": ({ removePushedImages }, signal) => removePushedImages(signal),
+  "archived log lines": async ({ db, settings, logArchive }, signal) =>
+    logArchive === null ? 0 : trimLogArchive(db, logArchive, { days: settings.logArchiveDays }, signal),
 };
 
 const leaseName = "housekeeping";
