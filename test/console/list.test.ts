@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import type { Locator } from "playwright-core";
 import { sql } from "../../src/store/engine/sql.ts";
 import { addMetrics } from "./metric-samples.ts";
 import { assertNoBrowserErrors, copiesOf, startWorld } from "./world.ts";
@@ -85,6 +86,35 @@ test("a phone shows commit and author in each row and selects all rows", async (
   await dialog.getByText("Restarts the replicas of 2 deployments").waitFor();
   await dialog.getByRole("button", { name: "Restart" }).click();
   await page.getByText("2 of 2 deployments failed. ").waitFor();
+  await page.context().close();
+});
+
+test("on a phone the filters take one line, and a sheet has the choices with the number of the active ones", async () => {
+  const page = await open();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const line = page.getByRole("search");
+  const rows = page.locator("tbody tr");
+  await rows.nth(1).waitFor();
+  const button = line.getByRole("button", { name: /^Filters/ });
+  await button.waitFor();
+  const heightOf = async (part: Locator) => (await part.boundingBox())?.height ?? 999;
+  assert.ok((await heightOf(line)) <= (await heightOf(line.getByRole("searchbox"))) + 4, "one line");
+  await button.click();
+  const sheet = page.getByRole("dialog", { name: "Filter and sort" });
+  await sheet.getByLabel("Tag", { exact: true }).selectOption({ label: "team: payments" });
+  await sheet.getByLabel("Type").selectOption({ label: "Production" });
+  await page.waitForURL(({ searchParams: found }) => found.has("type") && found.get("q") === "tag:team=payments");
+  assert.deepEqual(await findings(page), []);
+  await sheet.getByRole("button", { name: "Show deployments" }).click();
+  await sheet.waitFor({ state: "detached" });
+  await rows.filter({ hasText: "orders" }).waitFor({ state: "detached" });
+  await line.getByRole("button", { name: "Filters, 2 active" }).click();
+  await sheet.getByRole("button", { name: "Drop the filters" }).click();
+  await page.waitForURL(({ searchParams: found }) => !found.has("type") && !found.has("q"));
+  await page.keyboard.press("Escape");
+  await rows.nth(1).waitFor();
+  await line.getByRole("button", { name: "Filters", exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
   await page.context().close();
 });
 

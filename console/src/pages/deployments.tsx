@@ -1,21 +1,20 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { LayoutGrid, Plus, Rows3, Search } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
-import { listInput, listQuery, pageSize, usualSort } from "../deployment-list.ts";
-import { queryOf, withField } from "../list-query.ts";
+import { Plus } from "lucide-react";
+import { listInput, listQuery, pageSize } from "../deployment-list.ts";
+import { queryOf } from "../list-query.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
-import { DeploymentTable, sortableColumns, useSearchChange, useTraffic } from "../parts/deployment-table.tsx";
+import { DeploymentTable, useTraffic } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { HealthChips } from "../parts/health-chips.tsx";
 import { useHealthCounts } from "../parts/health-counts.ts";
-import { useKeys } from "../parts/keys.ts";
-import { useListeners, useListFields, useTags } from "../parts/list-fields.ts";
+import { useListFields } from "../parts/list-fields.ts";
+import { ListFilters } from "../parts/list-filters.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { shareText, sumOf } from "../parts/traffic-cell.tsx";
-import { type Deployment, DeploymentTypeNames, typeText } from "../parts/words.ts";
+import type { Deployment } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -55,7 +54,7 @@ export function DeploymentsPage() {
       </div>
       {!isEmpty && (
         <>
-          <Filters search={search} isRead={list.data !== undefined || fields.problem !== null} />
+          <ListFilters search={search} isRead={list.data !== undefined || fields.problem !== null} />
           <HealthChips search={search} />
         </>
       )}
@@ -102,136 +101,4 @@ function commandOf({ q, health, type, sort, page }: ListSearch): string | undefi
     ...tags.map((tag) => ` --tag ${shellWord(tag)}`),
   ];
   return `npx pierhead list${options.join("")}`;
-}
-
-/** The pause in typing after which the filter asks the server. */
-const typingPauseMs = 150;
-
-const layouts = [
-  { layout: undefined, name: "Show as a table", icon: <Rows3 size={15} /> },
-  { layout: "cards" as const, name: "Show as cards", icon: <LayoutGrid size={15} /> },
-];
-
-/** `isRead`: the list is shown, so that the choices may be read. */
-function Filters({ search, isRead }: { search: ListSearch; isRead: boolean }) {
-  const change = useSearchChange();
-  // Set until the address contains the text. After that the address is the truth, also after a link or the Back button.
-  const [typed, setTyped] = useState<string>();
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (typed === undefined) return;
-    if (typed === (search.q ?? "")) return setTyped(undefined);
-    const timer = setTimeout(() => change({ q: typed }), typingPauseMs);
-    return () => clearTimeout(timer);
-  }, [typed, search.q, change]);
-  useKeys({ "/": () => box.current?.focus() });
-  return (
-    <search className="filters">
-      <span className="with-icon">
-        <Search size={14} />
-        <input
-          ref={box}
-          type="search"
-          aria-label="Filter deployments"
-          placeholder="Name, commit, author or repository"
-          value={typed ?? search.q ?? ""}
-          onChange={(event) => setTyped(event.target.value)}
-        />
-        <kbd>/</kbd>
-      </span>
-      <Choice
-        label="Type"
-        all="Any type"
-        value={search.type}
-        options={DeploymentTypeNames}
-        textOf={typeText}
-        onValue={(type) => change({ type })}
-      />
-      {/* Text that is typed but not in the address yet must not undo a choice. */}
-      {isRead && <FieldChoices q={typed ?? search.q} onQuery={setTyped} />}
-      <select
-        aria-label="Sort by"
-        value={search.sort === undefined || search.sort === usualSort ? "" : search.sort}
-        onChange={(event) => change({ sort: event.target.value, order: undefined })}
-      >
-        <option value="">Needs a look first</option>
-        <option value="created_at">Newest first</option>
-        {sortableColumns
-          .filter(({ by }) => by !== usualSort)
-          .map(({ by, name }) => (
-            <option key={by} value={by}>
-              By {name.toLowerCase()}
-            </option>
-          ))}
-      </select>
-      <fieldset className="segmented view-choice" aria-label="Layout">
-        {layouts.map(({ layout, name, icon }) => (
-          <button
-            key={name}
-            type="button"
-            aria-label={name}
-            title={name}
-            aria-pressed={search.layout === layout}
-            onClick={() => change({ layout, page: search.page })}
-          >
-            {icon}
-          </button>
-        ))}
-      </fieldset>
-    </search>
-  );
-}
-
-/** Narrows the list by tag and listener, which stand in the text as fields. Hidden where the workspace has none. */
-function FieldChoices({ q, onQuery }: { q: string | undefined; onQuery: (q: string) => void }) {
-  const { tags, listener } = queryOf(q);
-  const texts = new Map<string, string>(
-    (useTags(true).data ?? []).flatMap((tag) =>
-      tag.values.map(({ name }) => [`${tag.name}=${name}`, `${tag.name}: ${name}`]),
-    ),
-  );
-  const names = (useListeners(true).data ?? []).map(({ compute_id: name }) => name);
-  const choose = (name: "tag" | "listener") => (value: string | undefined) =>
-    onQuery(withField(q, name, value === undefined ? [] : [value]));
-  return (
-    <>
-      {texts.size > 0 && (
-        <Choice
-          label="Tag"
-          all={tags.length > 1 ? `${tags.length} tags` : "Any tag"}
-          value={tags.length === 1 ? tags[0] : undefined}
-          options={[...texts.keys()]}
-          textOf={(value) => texts.get(value) ?? value}
-          onValue={choose("tag")}
-        />
-      )}
-      {names.length > 0 && (
-        <Choice label="Listener" all="Any listener" value={listener} options={names} onValue={choose("listener")} />
-      )}
-    </>
-  );
-}
-
-function Choice(props: {
-  label: string;
-  all: string;
-  value: string | undefined;
-  options: readonly string[];
-  textOf?: (option: string) => string;
-  onValue: (value: string | undefined) => void;
-}) {
-  return (
-    <select
-      aria-label={props.label}
-      value={props.value ?? ""}
-      onChange={(event) => props.onValue(event.target.value || undefined)}
-    >
-      <option value="">{props.all}</option>
-      {props.options.map((option) => (
-        <option key={option} value={option}>
-          {props.textOf?.(option) ?? option}
-        </option>
-      ))}
-    </select>
-  );
 }
