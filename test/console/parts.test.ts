@@ -195,6 +195,29 @@ test("the environment page explains what deploying staged changes does and can d
   await page.context().close();
 });
 
+test("on a phone the bar of staged changes takes at most 96 px, and a button shows what deploying them does", async () => {
+  const page = await open({ path: `${addressOf(made)}/environment` });
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByLabel("Value of TONE").fill("stern");
+  await page.getByRole("button", { name: "Remove OLD" }).click();
+  const staged = page.getByRole("region", { name: "Staged changes" });
+  const heightOf = async () => (await staged.boundingBox())?.height ?? 999;
+  assert.match(await staged.innerText(), /^2 changes, not deployed yet/);
+  assert.ok((await heightOf()) <= 96, `${await heightOf()} px`);
+  assert.ok(await staged.getByRole("button", { name: "Deploy these changes" }).isEnabled());
+  await staged.getByRole("button", { name: "Details" }).click();
+  await staged.getByText("Deploying runs the current code").waitFor();
+  assert.match(await staged.innerText(), /Changed: TONE\s+Removed: OLD/);
+  assert.deepEqual(await findings(page), []);
+  await staged.getByRole("button", { name: "Undo the change of OLD" }).click();
+  await page.getByRole("button", { name: "Remove OLD" }).waitFor();
+  await staged.getByRole("button", { name: "Details" }).click();
+  await staged.getByText("Deploying runs the current code").waitFor({ state: "hidden" });
+  await staged.getByRole("button", { name: "Discard" }).click();
+  await staged.waitFor({ state: "detached" });
+  await page.context().close();
+});
+
 test("the .env text of all variables is edited, and lines that cannot be read are named", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   await page.getByRole("button", { name: ".env text" }).click();

@@ -1,18 +1,12 @@
-import { useMutation } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { Undo2 } from "lucide-react";
+import { useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
-import type { ChangeVariables } from "../../../src/contract/revisions/run-again.ts";
-import { checkOneOrigin, checkSecretReferences, checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { type Environment, mergeChanges } from "../environment.ts";
-import { CopyAs } from "../parts/copy-as.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ReferencesEditor } from "../parts/references-editor.tsx";
 import { SharedGroups } from "../parts/shared-groups.tsx";
-import { useToasts } from "../parts/toasts.tsx";
+import { StagedChanges } from "../parts/staged-bar.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
-import { problemFrom, queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { keepStagedChanges, stagedChangesOf } from "../staged-changes.ts";
 
@@ -114,19 +108,6 @@ const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
   value: `${secret_name}/${secret_key}`,
 });
 
-/** Returns the server's reason to reject this environment, or null if it is valid. */
-function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
-  // An empty row is not a variable.
-  const named = secrets.filter(({ name }) => name !== "");
-  if (secrets.some(({ name, value }) => name === "" && value !== "")) return "A value has no name.";
-  const names = named.map(({ name }) => name);
-  return problemFrom(() => {
-    checkSecretReferences(references, source);
-    checkOneOrigin(names, references);
-    checkVariableNames(named, source);
-  });
-}
-
 /** The read-only form of {@link ReferencesEditor}. */
 function References({ deployment: { secret_references: references } }: { deployment: Deployment }) {
   if (references === null || references.length === 0) return null;
@@ -169,145 +150,6 @@ function restored<T extends { name: string }>(name: string, list: readonly T[], 
   if (list.some((one) => one.name === name)) return list.map((one) => (one.name === name ? old : one));
   const at = before.indexOf(old);
   return [...list.slice(0, at), old, ...list.slice(at)];
-}
-
-interface StagedProps {
-  deployment: Deployment;
-  /** The environment when the changes began. */
-  base: Environment;
-  staged: Environment;
-  lines: Record<"Added" | "Changed" | "Removed", string[]>;
-  hasNewReferences: boolean;
-  /** The changes of variables alone. */
-  changes: ChangeVariables;
-  /** Whether the user removed the last of the variables in a change for which the API ignores an empty list. */
-  isEmptied: boolean;
-  onDiscard: () => void;
-  /** Takes back the change of one variable. */
-  onUndo: (name: string) => void;
-  onDeployed: (deployed: Environment) => void;
-}
-
-/** The collected changes, what deploying them does, and the buttons to deploy or discard them. Empty without changes. */
-function StagedChanges(props: StagedProps) {
-  const { deployment, staged, isEmptied } = props;
-  const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
-  const deploy = useDeploy(props);
-  if (lines.length === 0) return null;
-  const count = lines.flatMap(([, names]) => names).length;
-  const problem = problemOf(staged, deployment.source);
-  const hidden = ({ name }: Secret) => ({ name, value: "…" });
-  const deployment_id = deployment.id;
-  const call = props.hasNewReferences
-    ? {
-        id: "createRevision" as const,
-        input: { deployment_id, body: { secrets: staged.secrets.map(hidden), secret_references: staged.references } },
-      }
-    : {
-        id: "changeVariables" as const,
-        input: { deployment_id, body: { ...props.changes, set: props.changes.set?.map(hidden) } },
-        cli: `npx pierhead env import ${deployment_id} .env`,
-      };
-  return (
-    <section className="note staged" aria-label="Staged changes">
-      <p className="staged-what">
-        <b>
-          {count} {count === 1 ? "change" : "changes"}, not deployed yet
-        </b>
-        {lines.map(([word, names]) => (
-          <span key={word}>
-            {word}:{" "}
-            {names.map((name) => (
-              <button
-                key={name}
-                type="button"
-                className="quiet undo"
-                aria-label={`Undo the change of ${name}`}
-                title="Undo this change"
-                onClick={() => props.onUndo(name)}
-              >
-                <code>{name}</code> <Undo2 size={12} />
-              </button>
-            ))}
-          </span>
-        ))}
-      </p>
-      <p className="softer">
-        Deploying runs{" "}
-        {isAskedFor(deployment, props.changes) ? "the code that failed without them" : "the current code"} with these
-        variables. Nothing is built, unless a variable for browsers changed (<code>NEXT_PUBLIC_*</code>).{" "}
-        <WillRestart deployment={deployment} />
-      </p>
-      {problem !== null && <p className="bad-text">{problem}</p>}
-      {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
-      <div className="row">
-        <button type="button" onClick={props.onDiscard}>
-          Discard
-        </button>
-        <button
-          type="button"
-          className="primary"
-          disabled={problem !== null || isEmptied || deploy.isPending}
-          onClick={() => deploy.mutate()}
-        >
-          Deploy these changes
-        </button>
-        <CopyAs call={call} />
-      </div>
-    </section>
-  );
-}
-
-/** Whether the newest revision failed because variables were missing that are set now. Its code runs then. */
-const isAskedFor = ({ health }: Deployment, { set }: ChangeVariables) =>
-  health.failure?.code === "variables_missing" &&
-  (set ?? []).some(({ name }) => health.failure?.variables.includes(name) === true);
-
-/** Says what a deploy of the changes restarts. */
-function WillRestart({ deployment: { active_revision_id: active, name } }: { deployment: Deployment }) {
-  if (active === null) return <>No replica runs yet, so nothing restarts.</>;
-  return (
-    <>
-      New replicas of {name} start, and the current revision serves until they are healthy. No other deployment
-      restarts.
-    </>
-  );
-}
-
-function useDeploy({ deployment, base, staged, changes, hasNewReferences, onDeployed }: StagedProps) {
-  const { client } = useSession();
-  const { notify, notifyError } = useToasts();
-  const navigate = useNavigate();
-  return useMutation({
-    mutationFn: async () => {
-      if (!hasNewReferences) {
-        const changed = await client.changeVariables({ deployment_id: deployment.id, body: changes });
-        return { secrets: changed.secrets, references: changed.secret_references ?? [] };
-      }
-      // This call replaces the whole list of variables, so changes of other users since the page was opened are merged.
-      return client.changeAsRead({ deployment_id: deployment.id }, async (now, call) => {
-        const next = mergeChanges({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
-        if (next.secrets.length === 0 && now.secrets.length > 0)
-          throw new Error("Keep at least one variable, because the API ignores an empty list.");
-        const body = {
-          secrets: next.secrets.filter(({ name }) => name !== ""),
-          ...(hasNewReferences && { secret_references: next.references }),
-        };
-        await client.createRevision({ deployment_id: deployment.id, body }, call);
-        return next;
-      });
-    },
-    onError: notifyError,
-    onSuccess: (deployed) => {
-      onDeployed(deployed);
-      notify("Deploying the changed variables.");
-      void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
-      void navigate({
-        to: "/o/$tenantId/host/deployments/$id/$part",
-        params: { tenantId: deployment.tenant_id, id: deployment.id, part: "revisions" },
-      });
-    },
-  });
 }
 
 function ReadOnly({ deployment }: { deployment: Deployment }) {
