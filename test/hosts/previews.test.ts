@@ -159,10 +159,10 @@ test("limits previews, deletes an idle one until the next commit, and deletes al
   closePull(22);
   await passHours(parent, 3);
   await previewsAre(parent, (found) => found.length === 0);
-  const before = (await t.client.getGitSettings({ deployment_id: parent })).followed?.looked_at ?? "";
+  const before = (await t.client.getGitSettings({ deployment_id: parent })).followed?.polled_at ?? "";
   await tell();
   await eventually(
-    async () => (await t.client.getGitSettings({ deployment_id: parent })).followed?.looked_at ?? "",
+    async () => (await t.client.getGitSettings({ deployment_id: parent })).followed?.polled_at ?? "",
     (lookedAt) => lookedAt > before,
   );
   assert.equal((await previews(parent)).length, 0, "no preview without a new commit");

@@ -51,8 +51,8 @@ const settled = (id: string, holds: (revisions: Revision[]) => boolean) =>
 
 interface Watch {
   commit_sha: string | null;
-  told: number;
-  looked_at: Date;
+  message_count: number;
+  polled_at: Date;
   due_in_s: number;
   last_error: string | null;
 }
@@ -61,7 +61,7 @@ const watched = (id: string, holds: (watch: Watch | undefined) => boolean) =>
   eventually(
     async () => {
       const { rows } = await t.server.db.query<Watch>(sql`
-        select commit_sha, told, looked_at, extract(epoch from look_at - now())::float8 as due_in_s, last_error
+        select commit_sha, told as message_count, looked_at as polled_at, extract(epoch from look_at - now())::float8 as due_in_s, last_error
           from branch_watches where deployment_id = ${id}`);
       return rows[0];
     },
@@ -99,7 +99,7 @@ test("deploys a push to the followed branch and ignores pushes to other branches
   const before = await watched(id, () => true);
   await tell("f".repeat(40), "elsewhere");
   await tell("e".repeat(40));
-  await watched(id, (watch) => watch !== undefined && watch.looked_at > (before?.looked_at as Date));
+  await watched(id, (watch) => watch !== undefined && watch.polled_at > (before?.polled_at as Date));
   assert.equal((await revisionsOf(id)).length, 2, "a message about a commit that is not on the branch builds nothing");
   await remove(id);
 });
@@ -186,7 +186,7 @@ test("keeps a rollback, because a poll compares the branch with its last seen co
   await settled(id, ([newest, ...rest]) => rest.length === 2 && newest?.status === "DEPLOYED");
   const before = await watched(id, () => true);
   await passTime(id, 300);
-  await watched(id, (watch) => watch !== undefined && watch.looked_at > (before?.looked_at as Date));
+  await watched(id, (watch) => watch !== undefined && watch.polled_at > (before?.polled_at as Date));
   assert.equal((await revisionsOf(id)).length, 3);
   await remove(id);
 });

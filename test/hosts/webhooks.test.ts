@@ -61,8 +61,8 @@ async function followed(
 }
 
 async function watchOf(id: string) {
-  const { rows } = await t.db.query<{ told: number; pushed: string[]; is_due: boolean }>(sql`
-    select told, pushed, look_at <= now() as is_due from branch_watches where deployment_id = ${id}`);
+  const { rows } = await t.db.query<{ message_count: number; pushed: string[]; is_due: boolean }>(sql`
+    select told as message_count, pushed, look_at <= now() as is_due from branch_watches where deployment_id = ${id}`);
   return rows[0];
 }
 
@@ -73,10 +73,10 @@ test("schedules a poll of the pushed branch and answers a signed push long befor
   // GitHub times out after 10 s. On an idle machine the answer takes about 20 ms.
   assert.ok(performance.now() - began < 9_000);
   assert.deepEqual([status, body], [202, { status: "accepted" }]);
-  assert.deepEqual(await watchOf(mine), { told: 1, pushed: ["a".repeat(40)], is_due: true });
-  assert.deepEqual(await watchOf(other), { told: 0, pushed: [], is_due: false });
+  assert.deepEqual(await watchOf(mine), { message_count: 1, pushed: ["a".repeat(40)], is_due: true });
+  assert.deepEqual(await watchOf(other), { message_count: 0, pushed: [], is_due: false });
   await send(pushOf("acme/one", "other", "b".repeat(40)));
-  assert.equal((await watchOf(mine))?.told, 1, "a push to another branch does not count");
+  assert.equal((await watchOf(mine))?.message_count, 1, "a push to another branch does not count");
 });
 
 test("rejects forged, unsigned and altered messages and changes nothing", async () => {
@@ -101,7 +101,7 @@ test("rejects forged, unsigned and altered messages and changes nothing", async 
     payload: "{}",
   });
   assert.equal(unknown.status, 403);
-  assert.equal((await watchOf(id))?.told, 0);
+  assert.equal((await watchOf(id))?.message_count, 0);
 });
 
 test("counts a replayed message once, even with another delivery id", async () => {
@@ -112,7 +112,7 @@ test("counts a replayed message once, even with another delivery id", async () =
   for (const delivery of [first, first, randomUUID()]) {
     assert.deepEqual((await send(payload, { "x-github-delivery": delivery })).body, { status: "repeated" });
   }
-  assert.equal((await watchOf(id))?.told, 1);
+  assert.equal((await watchOf(id))?.message_count, 1);
 });
 
 test("rejects a body of 25 MB before parsing it", async () => {
@@ -139,7 +139,7 @@ test("ignores tags, new and deleted branches, other events and malformed bodies"
     assert.equal(status, 202);
     assert.ok(["ignored", "accepted"].includes(body.status));
   }
-  assert.equal((await watchOf(id))?.told, 0);
+  assert.equal((await watchOf(id))?.message_count, 0);
 });
 
 test("combines 100 pushes into one poll that knows all their commits", async () => {
@@ -148,7 +148,7 @@ test("combines 100 pushes into one poll that knows all their commits", async () 
   const answers = await Promise.all(shas.map((sha) => send(pushOf("acme/busy", "main", sha))));
   assert.ok(answers.every(({ body }) => body.status === "accepted"));
   const watch = await watchOf(id);
-  assert.deepEqual([watch?.told, watch?.pushed.toSorted()], [100, shas.toSorted()]);
+  assert.deepEqual([watch?.message_count, watch?.pushed.toSorted()], [100, shas.toSorted()]);
 });
 
 test("accepts an integration's secret only for the deployments of that integration", async () => {
@@ -167,7 +167,7 @@ test("accepts an integration's secret only for the deployments of that integrati
     });
   assert.equal((await tell(theirs.id, mine.webhook_secret)).status, 403);
   assert.equal((await tell(mine.id, mine.webhook_secret)).status, 202);
-  assert.deepEqual([(await watchOf(own))?.told, (await watchOf(foreign))?.told], [1, 0]);
+  assert.deepEqual([(await watchOf(own))?.message_count, (await watchOf(foreign))?.message_count], [1, 0]);
 });
 
 for (const { name, host, headers, payload, expected } of recorded) {

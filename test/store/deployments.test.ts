@@ -161,7 +161,14 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
   await db.query(sql`update tracing_projects set status = 'wanted'`);
   await recordTracingFailure(db, id, { message: odd, retryAt: new Date() });
   await detachTracingProject(db, id, odd);
-  const poll = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
+  const poll = {
+    deploymentId: id,
+    tenantId: world.tenantId,
+    repoKey: "r",
+    ref: "main",
+    commitSha: null,
+    messageCount: 0,
+  };
   await recordBranchPoll(db, { ...poll, handled: [], nextInMs: 0, error: odd });
   assert.equal((await findFollowedBranch(db, id))?.error, sound);
   const [claimed] = await claim(db, { owner: "o", limit: 1, leaseMs: 60_000 });

@@ -92,7 +92,7 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
   "code-hosts": {
     recordBranchPoll: (db) => {
       const branch = { deploymentId: id, tenantId: id, repoKey: "key", ref: "main", commitSha: null };
-      return recordBranchPoll(db, { ...branch, told: 0, handled: [], nextInMs: 60_000, error: null });
+      return recordBranchPoll(db, { ...branch, messageCount: 0, handled: [], nextInMs: 60_000, error: null });
     },
     receiveHostMessage: (db) => {
       const event = { repoKeys: ["key"], branch: "main", commitSha: null };

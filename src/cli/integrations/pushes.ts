@@ -75,8 +75,8 @@ function shown({ include_paths, exclude_paths, preview, followed }: GitSettings,
     ["Previews", previews],
   ];
   if (followed !== null) {
-    const { ref, commit_sha: commit, looked_at: checkedAt, error } = followed;
-    rows.push(["Branch", `${ref} at ${commit?.slice(0, 12) ?? "no commit"}, checked ${age(checkedAt)} ago`]);
+    const { ref, commit_sha: commit, polled_at: polledAt, error } = followed;
+    rows.push(["Branch", `${ref} at ${commit?.slice(0, 12) ?? "no commit"}, polled ${age(polledAt)} ago`]);
     if (error !== null) rows.push(["Problem", error]);
   }
   return rows.map(([label = "", value = ""]) => `${label.padEnd(18)} ${harmless(value)}`).join("\n");

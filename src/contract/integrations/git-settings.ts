@@ -58,8 +58,8 @@ export const FollowedBranch = Type.Object(
   {
     ref: Type.String({ examples: ["main"] }),
     commit_sha: nullable(Type.String(), "null: the branch did not exist."),
-    looked_at: timestamp(),
-    next_look_at: timestamp("Time of the next poll at the latest. A webhook of the code host makes it earlier."),
+    polled_at: timestamp(),
+    next_poll_at: timestamp("Time of the next poll at the latest. A webhook of the code host makes it earlier."),
     error: nullable(Type.String(), "Why the last poll, or the deployment that followed it, failed."),
   },
   { $id: "FollowedBranch" },

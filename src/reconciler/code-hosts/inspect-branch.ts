@@ -38,7 +38,13 @@ export async function inspectBranch(
   const { repoKey, ref } = followed;
   // A new repository or branch is followed from its current commit: a change of settings is no push (contract 4.4).
   const watch = known?.repo_key === repoKey && known.ref === ref ? known : undefined;
-  const base = { deploymentId: state.id, tenantId: state.tenantId, repoKey, ref, told: known?.told ?? 0 };
+  const base = {
+    deploymentId: state.id,
+    tenantId: state.tenantId,
+    repoKey,
+    ref,
+    messageCount: known?.message_count ?? 0,
+  };
   let lastSeen = watch?.commit_sha ?? null;
   let isPolled = false;
   try {
@@ -130,7 +136,7 @@ async function shouldBuild(
   if (row.source_config.build_on_push !== true) return false;
   // The creation of a branch is no push (contract 10.1).
   if (seen === null || seen === commitSha) return false;
-  if (watch !== undefined && (await hasCommitSince(db, { deploymentId: row.id, commitSha, since: watch.looked_at })))
+  if (watch !== undefined && (await hasCommitSince(db, { deploymentId: row.id, commitSha, since: watch.polled_at })))
     return false;
   const settings = await findGitSettings(db, row.id);
   const filter = { include: settings?.include_paths ?? null, exclude: settings?.exclude_paths ?? null };

@@ -10,15 +10,16 @@ export interface BranchWatch {
   ref: string;
   commit_sha: string | null;
   pushed: string[];
-  told: number;
-  looked_at: Date;
+  /** Messages of code hosts about this branch. */
+  message_count: number;
+  polled_at: Date;
   attempts: number;
 }
 
 /** Returns the state of the last poll of the branch; undefined: it was never polled. */
 export async function findWatch(db: Db | Trx, deploymentId: string): Promise<BranchWatch | undefined> {
   const { rows } = await db.query<BranchWatch>(sql`
-    select repo_key, ref, commit_sha, pushed, told, looked_at, attempts from branch_watches
+    select repo_key, ref, commit_sha, pushed, told as message_count, looked_at as polled_at, attempts from branch_watches
      where deployment_id = ${deploymentId}`);
   return rows[0];
 }
@@ -28,15 +29,22 @@ export async function findFollowedBranch(db: Db, deploymentId: string): Promise<
   const { rows } = await db.query<{
     ref: string;
     commit_sha: string | null;
-    looked_at: Date;
-    look_at: Date;
+    polled_at: Date;
+    next_poll_at: Date;
     last_error: string | null;
   }>(sql`
-    select ref, commit_sha, looked_at, look_at, last_error from branch_watches where deployment_id = ${deploymentId}`);
+    select ref, commit_sha, looked_at as polled_at, look_at as next_poll_at, last_error from branch_watches
+     where deployment_id = ${deploymentId}`);
   const [row] = rows;
   if (row === undefined) return null;
   const { ref, commit_sha, last_error: error } = row;
-  return { ref, commit_sha, looked_at: row.looked_at.toISOString(), next_look_at: row.look_at.toISOString(), error };
+  return {
+    ref,
+    commit_sha,
+    polled_at: row.polled_at.toISOString(),
+    next_poll_at: row.next_poll_at.toISOString(),
+    error,
+  };
 }
 
 export interface BranchPoll {
@@ -45,8 +53,8 @@ export interface BranchPoll {
   repoKey: string;
   ref: string;
   commitSha: string | null;
-  /** `told` when the poll started. Messages that arrived since make another poll due at once. */
-  told: number;
+  /** As it was when the poll started. Messages that arrived since make another poll due at once. */
+  messageCount: number;
   /** Commits of messages that this poll has handled. */
   handled: readonly string[];
   nextInMs: number;
@@ -66,7 +74,7 @@ export async function recordBranchPoll(db: Db | Trx, poll: BranchPoll): Promise<
        set repo_key = excluded.repo_key, ref = excluded.ref, commit_sha = excluded.commit_sha, looked_at = now(),
            pushed = array(select sha from unnest(branch_watches.pushed) with ordinality as p (sha, n)
                            where sha <> all(${[...poll.handled]}::text[]) order by n),
-           look_at = case when branch_watches.told = ${poll.told} then excluded.look_at else branch_watches.look_at end,
+           look_at = case when branch_watches.told = ${poll.messageCount} then excluded.look_at else branch_watches.look_at end,
            attempts = case when excluded.last_error is null then 0 else branch_watches.attempts + 1 end,
            last_error = excluded.last_error`);
 }
