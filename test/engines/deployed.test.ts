@@ -15,6 +15,19 @@ import { stepsRepository } from "./steps-repository.ts";
 /** Longer than a cold install of the server and its packages on a loaded machine. Not a measurement. */
 const timeoutMs = 400_000;
 
+/** Starts a server that gives deployments a PostgreSQL, which ends with this file. */
+async function startServerWithPostgres(settings: Record<string, string> = {}) {
+  const port = await freePort();
+  const postgres = await startPostgresServer({ port });
+  assert.ok(postgres);
+  after(() => postgres.stop());
+  return startTestServer({
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
+    ...settings,
+  });
+}
+
 function create(
   client: Client,
   repository: string,
@@ -37,14 +50,7 @@ function create(
 }
 
 test("an agent moves from files to PostgreSQL, runs as two replicas, and is updated without losing a run or a request", async (context) => {
-  const port = await freePort();
-  const postgres = await startPostgresServer({ port });
-  assert.ok(postgres);
-  after(() => postgres.stop());
-  await using pierhead = await startTestServer({
-    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
-    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
-  });
+  await using pierhead = await startServerWithPostgres();
   await using repository = await stepsRepository();
   const { client } = pierhead;
   const made = await create(client, repository.url, "file");
@@ -145,14 +151,7 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
 });
 
 test("a new deployment with a PostgreSQL runs on it unless it scales to zero, and returns to files on request", async () => {
-  const port = await freePort();
-  const postgres = await startPostgresServer({ port });
-  assert.ok(postgres);
-  after(() => postgres.stop());
-  await using pierhead = await startTestServer({
-    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
-    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
-  });
+  await using pierhead = await startServerWithPostgres();
   await using repository = await stepsRepository();
   const { client } = pierhead;
   const engineOf = async ({ id, latest_revision_id: revision }: { id: string; latest_revision_id: string | null }) => {
@@ -171,15 +170,7 @@ test("a new deployment with a PostgreSQL runs on it unless it scales to zero, an
 });
 
 test("an agent on PostgreSQL sleeps while nothing is due soon, and wakes for a delayed run and for a request", async () => {
-  const port = await freePort();
-  const postgres = await startPostgresServer({ port });
-  assert.ok(postgres);
-  after(() => postgres.stop());
-  await using pierhead = await startTestServer({
-    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
-    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
-    PIERHEAD_IDLE_AFTER_MS: "4000",
-  });
+  await using pierhead = await startServerWithPostgres({ PIERHEAD_IDLE_AFTER_MS: "4000" });
   await using repository = await stepsRepository();
   const { client } = pierhead;
   const made = await create(client, repository.url, "postgres", "dev_zero");
