@@ -57,6 +57,26 @@ test("runs an MCP server through a proxy when it serves HTTP only with a port in
   assert.equal(asked?.start, "script:start");
 });
 
+test("starts the server of the MCP in a program that Speakeasy generates by its command", async () => {
+  const manifest = {
+    scripts: { build: "bun src/mcp-server/build.mts && tshy" },
+    bin: { mcp: "bin/mcp-server.js" },
+    main: "./dist/commonjs/index.js",
+    dependencies: { "@modelcontextprotocol/sdk": "1" },
+    devDependencies: { "@stricli/core": "1" },
+  };
+  const files = {
+    "src/mcp-server/mcp-server.ts": 'run(buildApplication(buildRouteMap({ routes: { start } }), { name: "mcp" }))',
+    "src/mcp-server/cli/start/impl.ts":
+      'if (flags.transport === "stdio") connect(new StdioServerTransport())\nelse app.listen(flags.port, new SSEServerTransport(path))',
+  };
+  const command = { "src/mcp-server/cli/start/command.ts": 'flags: { transport: { default: "stdio" }, port: {} }' };
+  const { server } = await detect({ "package.json": JSON.stringify(manifest), ...files, ...command });
+  assert.match(server?.start ?? "", /mcp-proxy.* -- node bin\/mcp-server\.js start$/);
+  const { server: other } = await detect({ "package.json": JSON.stringify(manifest), ...files });
+  assert.doesNotMatch(other?.start ?? "", / start$/);
+});
+
 test("does not take checks of a package for its server", async () => {
   const scripts = {
     "verify:types": "node scripts/types.mjs",

@@ -241,7 +241,7 @@ interface NodeStart {
 
 function startOf(
   { id, scripts, start, otherwise }: NodePreset,
-  { scripts: given, entry, exportsApp, needsBun, packages }: NodeFacts,
+  { scripts: given, entry, entryArguments: words, exportsApp, needsBun, packages }: NodeFacts,
 ): NodeStart | null {
   // Such projects often have a server of their own around what the framework builds.
   const isAround = (id === "sveltekit" || id === "astro") && startsAnyway.test(given["start"] ?? "");
@@ -255,12 +255,12 @@ function startOf(
   if (script === undefined && otherwise !== undefined) return { start: otherwise, adds: [] };
   if (script !== undefined) return { start: `script:${withoutWatcher(script, given)}`, adds: [] };
   if (entry === null) return null;
-  if (needsBun) return { start: `bun ${entry}`, adds: [] };
+  if (needsBun) return { start: `bun ${entry}${words}`, adds: [] };
   const isTyped = /\.(?:[cm]?ts|[jt]sx)$/.test(entry);
-  if (isTyped && packages.has("tsx") && !exportsApp) return { start: `tsx ${entry}`, adds: [] };
+  if (isTyped && packages.has("tsx") && !exportsApp) return { start: `tsx ${entry}${words}`, adds: [] };
   const node = isTyped ? `node --import ${added.tsx.file}` : "node";
   const adds = isTyped ? [added.tsx.package] : [];
-  if (!exportsApp) return { start: `${node} ${entry}`, adds };
+  if (!exportsApp) return { start: `${node} ${entry}${words}`, adds };
   const host = `${node} ${added.srvx.file} serve --prod --host $HOST --port $PORT --entry ${entry}`;
   return { start: host, adds: [...adds, added.srvx.package] };
 }

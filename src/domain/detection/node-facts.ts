@@ -13,6 +13,8 @@ export interface NodeFacts {
   hasAuthJs: boolean;
   /** A server file: `main` or `bin` of package.json, the file of a development script, or a file with a usual name. */
   entry: string | null;
+  /** What `entry` needs on its command line to start the server, after a space; "" if nothing. */
+  entryArguments: string;
   /**
    * Whether `entry` exports an application, as hosts of functions and Bun expect it, and neither it nor a file that it imports
    * opens a port.
@@ -69,10 +71,12 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const developed = devScripts
     .flatMap((name) => fileOf(scripts[name] ?? "", files))
     .find((file) => textOf(file) === "" && path.posix.dirname(file) !== path.posix.dirname(entry ?? ""));
+  const command = startCommandIn(packages, files);
+  const beside = [entry, developed ?? null, command].map((file) => textsBeside(reader, files, file));
   const mcp = readMcpTransport(packages, {
     started: reached,
     entry: textOf(started),
-    beside: [...(await textsBeside(reader, files, entry)), ...(await textsBeside(reader, files, developed ?? null))],
+    beside: (await Promise.all(beside)).flat(),
     registry: await textIn(reader, files, "server.json"),
   });
   const isStdioEntry = mcp.isStdioOnly && stdio.test(entryText);
@@ -82,6 +86,7 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     packages: new Set(packages),
     hasAuthJs: hasAuthJs(new Map(dependencies)),
     entry,
+    entryArguments: command === null ? "" : " start",
     exportsApp,
     needsBun:
       sources.texts.some(({ file, text }) => !buildFile.test(file) && bunRuntime.test(text)) ||
@@ -91,15 +96,17 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     localHost: localHostOf(reached),
     namesHosts: texts.some((text) => /\ballowedHosts\b/.test(text)),
     opensPort: texts.some(opensPort),
-    programs: isWorkspaceRoot
-      ? []
-      : Object.keys(scripts).filter(
-          (name) => !otherProgram.test(name) && fileOf(scripts[name] ?? "", files).length > 0,
-        ),
+    programs: isWorkspaceRoot ? [] : programsIn(scripts, files),
     servers: isWorkspaceRoot ? [] : await serversIn(reader, files),
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
   };
+}
+
+/** Returns the file of the command `start` of a program made with Stricli, as Speakeasy generates it for servers of the MCP. */
+function startCommandIn(packages: readonly string[], files: ReadonlySet<string>): string | null {
+  if (!packages.includes("@stricli/core")) return null;
+  return [...files].find((file) => /(?:^|\/)cli\/start\/command\.ts$/.test(file)) ?? null;
 }
 
 /** pnpm-workspace.yaml may also have only the settings of a single package. */
@@ -194,6 +201,9 @@ function fileOf(script: string, files: ReadonlySet<string>): string[] {
 /** Scripts that are no servers by their names. */
 const otherProgram =
   /^(?:pre|post)(?:build|install|start)|setup|bootstrap|doctor|test|lint|format|check|clean|verif|validat|smoke|coverage|\bpack\b|release|publish|client|\bcli\b|migrat|seed|generat|build|\bdb\b|script/i;
+
+const programsIn = (scripts: Readonly<Record<string, string>>, files: ReadonlySet<string>) =>
+  Object.keys(scripts).filter((name) => !otherProgram.test(name) && fileOf(scripts[name] ?? "", files).length > 0);
 
 /** Searched files with a usual name, in any directory but those of packages. */
 const searchedMax = 100;
