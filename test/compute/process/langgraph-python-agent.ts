@@ -27,6 +27,10 @@ const configs = {
   "missing.json": graph("agent.py:nothing"),
   "ending.json": graph("ending.py:graph"),
   "syntax.json": graph("syntax.py:graph"),
+  "embedding.json": {
+    ...graph("agent.py:graph"),
+    store: { index: { dims: 3, embed: "./src/hello_agent/embedding.py:embed" } },
+  },
 };
 
 const one = (body: string) => `
@@ -78,6 +82,7 @@ async def authenticate(authorization: str | None):
   "importing.py": "import no_such_module_at_all",
   "ending.py": "import sys; sys.exit(0)",
   "syntax.py": "def graph(:",
+  "embedding.py": 'raise RuntimeError("no embedding key in MODEL_KEY")',
 };
 
 /**

@@ -172,6 +172,15 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     },
   );
 
+  withAgent("a store that cannot be made exits with its cause, and without a traceback of the shim", async (agent) => {
+    const cause = /could not start: .*no embedding key in MODEL_KEY$/;
+    const { lastLines } = await world.failsToStart(specOf(withConfig(agent, "embedding.json")), cause);
+    assert.deepEqual(
+      lastLines.filter((line) => line.includes("langgraph-python-shim.py")),
+      [],
+    );
+  });
+
   withAgent("an agent that requires credentials becomes ready, and rejects requests without them", async (agent) => {
     const spec = specOf(withConfig(agent, "guarded.json"));
     const state = await world.start(spec);

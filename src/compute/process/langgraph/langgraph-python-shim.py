@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import io
 import json
+import logging
 import os
 import pickle
 import shutil
@@ -232,6 +233,8 @@ async def serve(app, options, kind):
 
     # Keep connections open longer than the gateway does, so that the gateway closes them first.
     server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=kind.log_config, timeout_keep_alive=75))
+    logged = LoggedCause()
+    logging.getLogger("uvicorn.error").addFilter(logged)
     draining = []
     hurry = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -243,9 +246,26 @@ async def serve(app, options, kind):
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, end)
-    await server.serve(sockets=[listening])
+    with contextlib.suppress(SystemExit):  # newer versions of uvicorn exit when the application does not start
+        await server.serve(sockets=[listening])
     if not server.started:
-        raise RuntimeError(kind.load_failure() or "see the lines above")
+        raise NotStarted(kind.load_failure() or logged.cause or "see the lines above")
+
+
+class NotStarted(Exception):
+    """The server ended before it was ready. It has logged the traceback already, and ours would hide it."""
+
+
+class LoggedCause(logging.Filter):
+    """Keeps the first line of the last exception whose traceback uvicorn logs. No other way leads to it."""
+
+    cause = None
+
+    def filter(self, record):
+        _, begin, trace = record.getMessage().rpartition("Traceback (most recent call last):")
+        if begin:
+            self.cause = next((line for line in trace.split("\n") if line[:1].strip()), self.cause)
+        return True
 
 
 log_config = {
@@ -326,6 +346,9 @@ def run():
         code = 1
         ended = f"a graph or one of its imports exited the program with exit code {error.code}"
         log("error", f"the agent server could not start: {load_failure() or ended}")
+    except NotStarted as error:
+        code = 1
+        log("error", f"the agent server could not start: {error}")
     except BaseException as error:
         code = 1
         traceback.print_exc()
