@@ -35,6 +35,7 @@ else {
           "everyday",
           "security",
           "pages",
+          "layout",
           "scale",
         ]
       : ["screenshots"];

@@ -9,13 +9,22 @@ export interface World {
   pierhead: TestServer;
   browser: Browser;
   /** Opens a page in a browser context of its own, signed in unless `key` is null. Its requests and errors are recorded. */
-  open(options?: { key?: string | null; width?: number; dark?: boolean; path?: string }): Promise<Page>;
+  open(options?: OpenOptions): Promise<Page>;
   /** Every request of any page: method and URL. */
   requests: { verb: string; url: string }[];
   /** Script errors, dialogs and policy violations, which no page may cause. */
   browserErrors: string[];
   /** Findings of axe-core. */
   findings(page: Page): Promise<string[]>;
+}
+
+interface OpenOptions {
+  key?: string | null;
+  width?: number;
+  dark?: boolean;
+  path?: string;
+  /** Whether fingers touch the screen, which needs larger buttons. */
+  isTouched?: boolean;
 }
 
 const limitMs = 30_000;
@@ -30,8 +39,10 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
   });
   const requests: World["requests"] = [];
   const browserErrors: string[] = [];
-  const open: World["open"] = async ({ key = pierhead.apiKey, width = 1_200, dark = false, path: at = "/" } = {}) => {
+  const open: World["open"] = async (options = {}) => {
+    const { key = pierhead.apiKey, width = 1_200, dark = false, path: at = "/", isTouched = false } = options;
     const context = await browser.newContext({
+      hasTouch: isTouched,
       viewport: { width, height: 800 },
       colorScheme: dark ? "dark" : "light",
       reducedMotion: "reduce",

@@ -41,9 +41,14 @@ export function ListenersPage() {
       columns={[
         {
           name: "Cluster",
-          show: ({ compute_id, version }) => (
+          show: ({ compute_id, compute_config: { k8s_namespaces: namespaces }, version }) => (
             <div>
               <div>{compute_id}</div>
+              <div className="softer">
+                {namespaces === undefined || namespaces === null
+                  ? "Any namespace"
+                  : `${namespaces.length === 1 ? "Namespace" : "Namespaces"} ${namespaces.join(", ")}`}
+              </div>
               {version !== null && <div className="softer">Version {version}</div>}
             </div>
           ),
@@ -61,7 +66,6 @@ export function ListenersPage() {
             </div>
           ),
         },
-        { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
         {
           name: "Labels",
           show: ({ labels }) =>

@@ -231,7 +231,7 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
             <option value={chosen}>Another one ({chosen.slice(0, 8)})</option>
           )}
         </select>
-        <button type="button" onClick={() => setConfiguring(true)}>
+        <button type="button" title="Configuration" onClick={() => setConfiguring(true)}>
           <Settings2 size={14} /> <span className="word">Configuration</span>
           {Object.keys(config).length > 0 && <span className="tag">set</span>}
         </button>
@@ -242,7 +242,12 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
         {threadId !== undefined && (
           <span className="softer clip">{thread.data === undefined ? threadId.slice(0, 8) : titleOf(thread.data)}</span>
         )}
-        <button type="button" disabled={threadId === undefined || live.isRunning} onClick={play.begin}>
+        <button
+          type="button"
+          title="New thread"
+          disabled={threadId === undefined || live.isRunning}
+          onClick={play.begin}
+        >
           <Plus size={14} /> <span className="word">New thread</span>
         </button>
       </div>

@@ -17,7 +17,7 @@ export function AgentHeaders({ deploymentId }: { deploymentId: string }) {
   };
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" title="Headers" onClick={() => setOpen(true)}>
         <KeyRound size={14} /> <span className="word">Headers</span>
         {headersOf(deploymentId).size > 0 && <span className="tag">set</span>}
       </button>
