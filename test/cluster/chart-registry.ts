@@ -44,7 +44,7 @@ export async function addChartRegistry(
   const pullHost = `${address}:30500`;
   await allowHttp(node, pullHost);
   // fsGroup has no effect on a directory of the node.
-  await chown(await addDisk(plane, node, "of-the-registry"), 1000, 1000);
+  await chown(await addDisk(plane, node, `of-${namespace}`), 1000, 1000);
   const values = [
     ...["controlPlaneUrl=http://x.example.com", "listenerKey=k", `namespaces={${namespaces.agents}}`],
     ...[`builds.namespace=${namespaces.builds}`, "registry.enabled=true", "registry.password=0123456789abcdef"],
