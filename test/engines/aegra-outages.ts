@@ -86,6 +86,21 @@ export function testOutages(worldOf: () => Promise<World>): void {
     await expectComplete(replica, [{ thread_id, run_id }], 1);
   });
 
+  test("a thread is deleted although PostgreSQL refuses the statement for a deadlock with the end of a run", async (context) => {
+    const { world, replica } = await start();
+    const { thread_id } = await replica.client.threads.create();
+    await replica.client.runs.wait(thread_id, "steps", { input: { total: 1 } });
+    const admin = await connect(world, context);
+    // As the end of a run does: first the row of the run, then that of its thread.
+    await admin.lock(`select from ${schema}.runs where thread_id = '${thread_id}' for update`);
+    const deletion = fetch(`${replica.url}/threads/${thread_id}`, { method: "DELETE" });
+    await admin.waitsFor("delete from thread%");
+    await admin.lockAlso(`select from ${schema}.thread where thread_id = '${thread_id}' for update`);
+    await admin.unlock();
+    assert.equal((await deletion).status, 200);
+    assert.equal((await fetch(`${replica.url}/threads/${thread_id}`)).status, 404);
+  });
+
   test("an error on the agent's own connection ends its run at once", async () => {
     const { world, replica } = await start();
     const { thread_id } = await replica.client.threads.create();
@@ -117,24 +132,27 @@ async function connect({ adminUrl }: World, context: TestContext) {
   const [locking, breaking] = [1, 2].map(() => new pg.Client({ connectionString: adminUrl })) as [pg.Client, pg.Client];
   await Promise.all([locking.connect(), breaking.connect()]);
   context.after(() => Promise.all([locking.end(), breaking.end()]));
-  const waiting = (pattern: string) =>
-    breaking.query(
-      "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ilike $1",
-      [pattern],
+  const waitsFor = (pattern: string, least = 1) =>
+    eventually(
+      () =>
+        breaking.query(
+          "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ilike $1",
+          [pattern],
+        ),
+      (found: Loose) => found.rows.length >= least,
+      { what: `a statement ${pattern}`, timeoutMs: 30_000 },
     );
   return {
     async lock(statement: string) {
       await locking.query("begin");
       await locking.query(statement);
     },
+    lockAlso: (statement: string) => locking.query(statement),
+    waitsFor,
     unlock: () => locking.query("rollback"),
     /** Waits for statements that wait for the lock, and breaks their connections. */
     async breakStatement(pattern: string, least = 1) {
-      const { rows } = await eventually(
-        () => waiting(pattern),
-        (found: Loose) => found.rows.length >= least,
-        { what: `a statement ${pattern}`, timeoutMs: 30_000 },
-      );
+      const { rows } = await waitsFor(pattern, least);
       for (const { pid } of rows as Loose[]) await breaking.query("select pg_terminate_backend($1, 5000)", [pid]);
     },
   };

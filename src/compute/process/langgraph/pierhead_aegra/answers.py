@@ -13,12 +13,17 @@ from aegra_api.models import ThreadCreate, ThreadSearchRequest, User
 from aegra_api.models.store import StoreGetResponse
 from fastapi import Depends, HTTPException
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from .database import execute, sessions
 
 # What Aegra adds to the metadata of every thread, until a run or the client sets it. Without an auth of the agent, all users are one.
 unset = {"assistant_id": None, "graph_id": None, "thread_name": "", "owner": "anonymous"}
+
+deadlock_detected = "40P01"
+# Of a request. Each deadlock ends one of the thread's runs.
+retries_max = 5
 
 
 def rewrap(router, path, method, make, **options):
@@ -37,6 +42,7 @@ def mend_routes():
     rewrap(threads.router, "/threads/search", "POST", with_values, response_model=None)
     for path in ("/threads", "/threads/{thread_id}"):
         rewrap(threads.router, path, "PATCH" if "{" in path else "POST", without_unset, response_model=None)
+    rewrap(threads.router, "/threads/{thread_id}", "DELETE", despite_deadlocks)
     add_routes(threads.router)
     for path in ("/threads/{thread_id}/runs", "/threads/{thread_id}/runs/stream", "/threads/{thread_id}/runs/wait"):
         rewrap(runs.router, path, "POST", on_known_thread, response_model=None)
@@ -151,6 +157,26 @@ def on_known_thread(original):
         return await original(*given, **named)
 
     return start
+
+
+def despite_deadlocks(original):
+    """
+    Deleting a thread locks its row, then those of its runs. A run that ends locks them in the other order, and PostgreSQL then refuses one
+    of the two statements.
+    """
+
+    @functools.wraps(original)
+    async def delete(*given, **named):
+        for _ in range(retries_max):
+            try:
+                return await original(*given, **named)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) != deadlock_detected:
+                    raise
+                await named["session"].rollback()
+        return await original(*given, **named)
+
+    return delete
 
 
 def read_assistant(original):
