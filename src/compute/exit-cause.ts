@@ -1,3 +1,4 @@
+import { type CauseExcerpt, findCauseExcerpt } from "./cause-excerpt.ts";
 import type { ReplicaExit } from "./compute.ts";
 import { findMissingExport } from "./missing-export.ts";
 import { ownFrames } from "./own-frames.ts";
@@ -48,13 +49,20 @@ export function explainExit(
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
   const missing = ending.wasReady ? null : findMissingVariables(ending.lastLines, ending.unsetVariables ?? []);
-  const cause = { reason: "Exited", message: exited(ending) };
+  const excerpt = ending.wasReady ? null : excerptOf(ending.lastLines, missing?.line);
+  const cause = { reason: "Exited", message: exited(ending, excerpt), ...(excerpt && { lastLines: excerpt.lines }) };
   // The sentence says all of it, so the lines only show the import.
   const lacking = ending.wasReady || missing !== null ? null : findMissingExport(plainLines(ending.lastLines));
   if (lacking !== null && cause.message.includes(lacking.sentence))
     return { ...facts, ...cause, lastLines: lacking.proof };
   if (missing === null) return { ...facts, ...cause };
-  return { ...facts, ...cause, lastLines: proofLines(facts.lastLines, missing.line), variables: missing.names };
+  const lines = excerpt?.lines ?? facts.lastLines;
+  return { ...facts, ...cause, lastLines: proofLines(lines, missing.line), variables: missing.names };
+}
+
+/** @param named line that names the missing variables. */
+export function excerptOf(lines: readonly string[], named: string | undefined): CauseExcerpt | null {
+  return findCauseExcerpt(lines, named ?? rootException(plainLines(lines)));
 }
 
 /**
@@ -99,7 +107,10 @@ const outOfMemory = ({ memoryLimitMib, wasReady }: ObservedExit) =>
 
 const unsetShownMax = 10;
 
-function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: ObservedExit): string {
+function exited(
+  { wasReady, exitCode, signal, lastLines, unsetVariables = [] }: ObservedExit,
+  excerpt: CauseExcerpt | null,
+): string {
   const how =
     exitCode !== null
       ? `with exit code ${exitCode}`
@@ -115,7 +126,8 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
   // A server that ran has a long log: only an exception at its end is the cause.
   if (wasReady) return `The agent server ended ${how}. ${rootException(lastLines.slice(-lastLinesMax)) ?? hint}`;
-  const cause = findStartCause(lastLines, unsetVariables) ?? hint;
+  const found = findStartCause(lastLines, unsetVariables);
+  const cause = found === null ? hint : withLocation(found, excerpt);
   const unset = unsetVariables
     .filter((name) => !cause.includes(name))
     .slice(0, unsetShownMax)
@@ -124,3 +136,7 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
   const also = unset === "" ? "" : `${end} The project also names variables that are not set: ${unset}.`;
   return `The agent server ended ${how} before it was ready. ${cause}${also}`;
 }
+
+/** Adds the line of the project that an exception comes from. Causes in our own words name what to change. */
+const withLocation = (cause: string, excerpt: CauseExcerpt | null) =>
+  excerpt?.location != null && cause.endsWith(excerpt.said) ? `${cause} (${excerpt.location})` : cause;

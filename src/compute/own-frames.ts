@@ -1,11 +1,11 @@
 import { isNoise } from "../base/log-noise.ts";
 import { inArtifact } from "./artifact-paths.ts";
 
-/** Frames of packages and of the language itself: no user can change them, and they push the frames of the project out of view. */
+/** Frames of packages, of the language and of our own programs: no user can change them, and they push the frames of the project out of view. */
 const library =
-  /[\\/](?:site-packages|dist-packages|node_modules)[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]|<frozen |\bnode:internal\b|\bnode:[a-z_]+:\d/;
+  /[\\/]compute[\\/]process[\\/]langgraph[\\/]|[\\/]opt[\\/]pierhead[\\/]|[\\/](?:site-packages|dist-packages|node_modules)[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]|<frozen |\bnode:internal\b|\bnode:[a-z_]+:\d/;
 
-const pythonFrame = /^([\s|]*)File "([^"]*)", line \d+/;
+const pythonFrame = /^([\s|]*)File "([^"]*)", line (\d+)/;
 const nodeFrame = /^\s+at \S/;
 
 /** Longer lines are no frames. The limit keeps a hostile line from costing seconds. */
@@ -47,6 +47,17 @@ export function ownFrames(lines: readonly string[]): string[] {
   }
   endTraceback();
   return kept.map((line) => (line.length > frameCharsMax ? line : inArtifact(line)));
+}
+
+/** Returns where a frame is; null: the line is no frame. */
+export function frameLocation(line: string): { file: string; line: string; isOwn: boolean } | null {
+  if (line.length > frameCharsMax) return null;
+  const [, , python, at = ""] = pythonFrame.exec(line) ?? [];
+  if (python !== undefined) return { file: inArtifact(python), line: at, isOwn: !library.test(python) };
+  if (!nodeFrame.test(line)) return null;
+  const [, file, number = ""] = /([^\s()]+):(\d+):\d+\)?$/.exec(line) ?? [];
+  if (file === undefined) return null;
+  return { file: inArtifact(file), line: number, isOwn: !library.test(line) };
 }
 
 function frameOf(line: string): Frame | undefined {

@@ -301,11 +301,14 @@ const wrappers =
 const repeats =
   /: Failed to import (?:app|auth) module |^RuntimeError: see the lines above|\bMcpError: Connection closed/;
 
+/** Whether a line is an error that only repeats another one. */
+export const isWrapper = (line: string): boolean => wrappers.test(line) || repeats.test(line);
+
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 export function rootException(lines: readonly string[]): string | null {
   const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid))(?: \[\w+\])?: (.+)$/;
   const found = lines.flatMap((line, at) => {
-    const [said] = wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line) ?? []);
+    const [said] = isWrapper(line) ? [] : (form.exec(line) ?? []);
     if (said === undefined) return [];
     // esbuild writes a heading and then each error on a line of its own.
     return [said.endsWith(":") && at + 1 < lines.length ? `${said} ${lines[at + 1]}` : said];

@@ -128,9 +128,23 @@ function health(
   return {
     word,
     reason,
-    message: message === null ? null : shortenText(sanitizeText(message).trim(), messageMax),
+    message: message === null ? null : shortened(sanitizeText(message).trim()),
     failure,
   };
+}
+
+/** Shortens a message, whose first line is a sentence and whose others are the end of a log. The cause is most often in the last of them. */
+function shortened(message: string): string {
+  const [first = "", ...others] = message.split("\n");
+  if (message.length <= messageMax || others.length === 0) return shortenText(message, messageMax);
+  const kept: string[] = [];
+  let left = messageMax - first.length - "\n…".length;
+  for (const line of others.toReversed()) {
+    left -= line.length + 1;
+    if (left < 0) break;
+    kept.unshift(line);
+  }
+  return kept.length === 0 ? shortenText(message, messageMax) : [first, "…", ...kept].join("\n");
 }
 
 /** What to do about reasons that are no failure of a revision or a replica. */

@@ -227,6 +227,14 @@ test("keeps the start of a long message, and whole characters", () => {
   assert.ok(kept?.isWellFormed() && kept.length <= 1_000, kept ?? "none");
 });
 
+test("keeps the sentence and the last lines of a long message with the end of a log", () => {
+  const lines = Array.from({ length: 20 }, (_, n) => `line ${n} ${"x".repeat(40)}`);
+  const message = ["It ended.", ...lines, "ValueError: no model"].join("\n");
+  const shown = healthOf({ ...serving, activeRevisionId: null, latest: { ...failed("DEPLOY_FAILED"), message } });
+  assert.ok((shown.message ?? "").length <= 500);
+  assert.match(shown.message ?? "", /^It ended\.\n…\nline \d+ x{40}\n(?:line .*\n)*ValueError: no model$/);
+});
+
 test("names the way out of each failure that a listener reports, and not only the log", () => {
   const wayOut: readonly [reason: string, kind: string, text: RegExp][] = [
     ["Exited", "read_log", /log .* deploy a fix\./],

@@ -77,7 +77,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
     assert.equal(exit.reason, "Exited");
     assert.equal(exit.exitCode, 1);
     assert.match(exit.message, /before it was ready/);
-    assert.match(exit.lastLines.at(-1) ?? "", cause);
+    assert.match([exit.message, ...exit.lastLines].join("\n"), cause);
     await this.remove(spec);
     return exit;
   }

@@ -14,7 +14,7 @@ select
 -- readDeploymentState
 select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message, 'failure', d.health_failure) as health,
-      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500), 'failure', r.failure)
+      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 4000), 'failure', r.failure)
          from revisions r where r.id = d.latest_revision_id) as latest,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'

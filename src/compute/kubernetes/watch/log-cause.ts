@@ -1,4 +1,5 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
+import { excerptOf } from "../../exit-cause.ts";
 import { ownFrames } from "../../own-frames.ts";
 import { findMissingVariables, findStartCause } from "../../start-cause.ts";
 
@@ -7,11 +8,12 @@ const lastLinesMax = 30;
 
 /** Adds the end of a container's log to the cause of its exits, and what the log says about it. */
 export function causeWithLog(cause: Cause, lines: readonly string[]): Cause {
-  const known = { ...cause, last_lines: ownFrames(lines).slice(-lastLinesMax) };
+  const missing = findMissingVariables(lines, []);
+  const shown = excerptOf(lines, missing?.line)?.lines ?? ownFrames(lines).slice(-lastLinesMax);
+  const known = { ...cause, last_lines: shown };
   const sentence = cause.reason === "Exited" ? findStartCause(lines) : null;
   // A termination message may be the end of the log.
   if (sentence === null || cause.message.includes(sentence.replace(/\.$/, ""))) return known;
-  const missing = findMissingVariables(lines, []);
   const variables = missing === null ? {} : { variables: missing.names };
   return { ...known, ...variables, message: `${cause.message} ${sentence}` };
 }

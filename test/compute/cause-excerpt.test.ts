@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { explainExit } from "../../src/compute/exit-cause.ts";
+
+/** Names the directory of an artifact. */
+const digest = "0a".repeat(32);
+
+const site = "/data/cache/python/1d/lib/python3.11/site-packages";
+const ofMain = "thread_name=MainThread logger=uvicorn.error langgraph_api_version=0.16.7";
+/** A log of the LangGraph server for Python, which reports one exception several times among lines of its own. */
+const serverLog = (error: string) => {
+  const raised = [
+    "Traceback (most recent call last):",
+    `  File "${site}/langgraph_api/graph.py", line 672, in collect_graphs_from_env`,
+    "    graph = await run_in_executor(None, _graph_from_spec, spec)",
+    `  File "/data/artifacts/${digest}/src/agent.py", line 63, in <module>`,
+    "    settings()",
+    `  File "/data/artifacts/${digest}/src/settings.py", line 5, in settings`,
+    "    raise ValueError(text)",
+    ...error.split("\n"),
+  ];
+  return [
+    "Worker stats max=10 active=0 thread_name=asyncio_0 logger=langgraph_api.metrics_collector",
+    `Graph 'agent' failed to load: ${error} location=/data/artifacts/${digest}/src/agent.py`,
+    `see docs user_traceback=${raised[0]}`,
+    ...raised.slice(1),
+    " action=fix_user_graph thread_name=asyncio_0 logger=langgraph_runtime_inmem.lifespan",
+    ...raised,
+    "The above exception was the direct cause of the following exception:",
+    "Traceback (most recent call last):",
+    `  File "${site}/langgraph_api/graph.py", line 674, in collect_graphs_from_env`,
+    "    raise GraphLoadError(spec, exc) from exc",
+    `langgraph_api.utils.errors.GraphLoadError: Failed to load graph 'agent' from /data/artifacts/${digest}/src/agent.py: ${error}`,
+    ` ${ofMain}`,
+    `Application startup failed. Exiting. ${ofMain}`,
+    "error: pierhead: the agent server could not start: GraphLoadError: Failed to load graph 'agent'",
+  ];
+};
+
+const failedStart = (lastLines: string[], unsetVariables: string[] = []) =>
+  explainExit(
+    {
+      ...{ wasReady: false, exitCode: 1, signal: null, outOfMemoryKills: 0, memoryLimitMib: 64, verdict: undefined },
+      ...{ lastLines, unsetVariables },
+    },
+    () => undefined,
+  );
+
+test("shows the exception of a graph with its file and line, without the lines and frames of the server", () => {
+  const { message, lastLines } = failedStart(serverLog("ValueError: the model is unknown\nsee docs"));
+  assert.equal(
+    message,
+    "The agent server ended with exit code 1 before it was ready. The graph 'agent' in src/agent.py cannot be loaded. ValueError: the model is unknown (src/settings.py, line 5)",
+  );
+  assert.deepEqual(lastLines, [
+    "Traceback (most recent call last):",
+    '  File "src/agent.py", line 63, in <module>',
+    "    settings()",
+    '  File "src/settings.py", line 5, in settings',
+    "    raise ValueError(text)",
+    "ValueError: the model is unknown",
+    "see docs",
+  ]);
+});
+
+test("shows the traceback of a missing variable, and none of Pierhead's own programs", () => {
+  const { lastLines } = failedStart(serverLog("KeyError: 'FIRST_KEY'"));
+  assert.equal(lastLines.at(-1), "KeyError: 'FIRST_KEY'");
+  assert.ok(lastLines.includes('  File "src/settings.py", line 5, in settings'));
+  const embeddings = failedStart([
+    "Traceback (most recent call last):",
+    `  File "${site}/openai/_client.py", line 587, in __init__`,
+    "    raise OpenAIError(",
+    "openai.OpenAIError: Missing credentials. Set the OPENAI_API_KEY environment variable",
+    ` ${ofMain}`,
+    "Traceback (most recent call last):",
+    '  File "/opt/pierhead/langgraph-python-shim.py", line 248, in serve',
+    '    raise RuntimeError("see the lines above")',
+    "RuntimeError: see the lines above",
+    "error: pierhead: the agent server could not start: RuntimeError: see the lines above",
+  ]);
+  assert.match(embeddings.lastLines.at(-1) ?? "", /^openai\.OpenAIError: Missing credentials/);
+  assert.doesNotMatch(embeddings.lastLines.join("\n"), /shim|logger=/);
+});
+
+test("shows the stack of a graph in JavaScript without the lines of the server", () => {
+  const { message, lastLines } = failedStart([
+    "Registering graph with id 'agent' graph_id=agent",
+    "Failed to load graph 'agent' from ./src/agent.ts: the model is unknown",
+    "TypeError: the model is unknown",
+    `    at settings (file:///data/artifacts/${digest}/src/agent.ts:82:9)`,
+    "    at async Promise.all (index 0)",
+    "    at async main (file:///srv/pierhead/dist/compute/process/langgraph/langgraph-js-shim.js:66:18)",
+    "error: pierhead: the agent server could not start: Error: Failed to load graph 'agent'",
+  ]);
+  assert.match(message, /TypeError: the model is unknown \(src\/agent\.ts, line 82\)\.?$/);
+  assert.equal(lastLines[0], "TypeError: the model is unknown");
+  assert.doesNotMatch(lastLines.join("\n"), /shim|Registering|could not start/);
+});
+
+test("reads a log of hostile lines in time", () => {
+  const lines = Array.from({ length: 200 }, () => `${"|".repeat(64_000)}Traceback`);
+  assert.match(failedStart(lines).message, /ended with exit code 1/);
+});
