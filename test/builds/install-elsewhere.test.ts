@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { needsRepository } from "../../src/builds/node/git-hooks.ts";
-import { pendingBuilds } from "../../src/builds/node/install-scripts.ts";
+import { listedIn } from "../../src/builds/node/install-scripts.ts";
 import { unreachableHosts, withoutAddresses } from "../../src/builds/node/lock-addresses.ts";
 import { findProgram } from "../../src/builds/worker/environment.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
@@ -200,12 +200,45 @@ test("recognizes the programs that install git hooks by their errors", () => {
 
 test("reads the packages whose scripts pnpm has not run, as old and new versions write them", () => {
   assert.deepEqual(
-    pendingBuilds('{\n  "layoutVersion": 5,\n  "pendingBuilds": [\n    "@x/a@1.0.0",\n    "b@2.0.0"\n  ]\n}'),
+    listedIn(
+      '{\n  "layoutVersion": 5,\n  "pendingBuilds": [\n    "@x/a@1.0.0",\n    "b@2.0.0"\n  ]\n}',
+      "pendingBuilds",
+    ),
     ["@x/a@1.0.0", "b@2.0.0"],
   );
   const old =
     "layoutVersion: 5\npackageManager: pnpm@8.15.0\npendingBuilds:\n  - /@x/a@1.0.0\n  - '/b/2.0.0'\nprunedAt: Mon\n";
-  assert.deepEqual(pendingBuilds(old), ["/@x/a@1.0.0", "/b/2.0.0"]);
-  assert.deepEqual(pendingBuilds("pendingBuilds: []\nskipped:\n  - /c@1.0.0\n"), []);
-  assert.deepEqual(pendingBuilds(""), []);
+  assert.deepEqual(listedIn(old, "pendingBuilds"), ["/@x/a@1.0.0", "/b/2.0.0"]);
+  assert.deepEqual(listedIn("pendingBuilds: []\nskipped:\n  - /c@1.0.0\n", "pendingBuilds"), []);
+  assert.deepEqual(listedIn("", "pendingBuilds"), []);
+});
+
+test("generates the client of Prisma whose installation script pnpm does not run", async () => {
+  await using place = await scratch();
+  const script = 'require("node:fs").writeFileSync("generated", process.argv.slice(2).join(" "))';
+  await writeFiles(place.dir, {
+    "client/package/package.json":
+      '{"name": "@prisma/client", "version": "6.0.0", "scripts": {"postinstall": "node -e 0"}}',
+    "prisma/package/package.json": '{"name": "prisma", "version": "6.0.0", "bin": "prisma.js"}',
+    "prisma/package/prisma.js": `#!/usr/bin/env node\n${script}\n`,
+  });
+  const projectWith = async (name: string, scripts: object) => {
+    const agent = path.join(place.dir, name);
+    const dependencies = { "@prisma/client": "file:client.tgz", prisma: "file:prisma.tgz" };
+    await writeFiles(agent, {
+      "package.json": JSON.stringify({ name, version: "1.0.0", packageManager: "pnpm@10.22.0", dependencies, scripts }),
+      "prisma/schema.prisma": "generator client {}",
+    });
+    for (const one of ["client", "prisma"])
+      await execa("tar", ["-czf", `${name}/${one}.tgz`, "-C", one, "package"], { cwd: place.dir });
+    return agent;
+  };
+  const agent = await projectWith("agent", {});
+  const { exitCode, all = "" } = await install(agent);
+  assert.equal(exitCode, 0, all);
+  assert.match(all, /pnpm did not run the installation script of @prisma\/client/);
+  assert.equal(await readFile(path.join(agent, "generated"), "utf8"), "generate");
+
+  const own = await projectWith("own", { build: "prisma generate && tsc" });
+  assert.doesNotMatch((await install(own)).all ?? "", /pnpm did not run/, "the project generates it in its build");
 });

@@ -13,6 +13,7 @@ import { findFailedScript, hasFailedMember, installWithoutScripts } from "./inst
 import { unreachableCause, unreachableHosts, withoutAddresses } from "./lock-addresses.ts";
 import { type LockedPackage, withoutPackage } from "./lock-file.ts";
 import { narrowWorkspace } from "./narrow-workspace.ts";
+import { generatePrismaClient } from "./prisma-client.ts";
 import { runAll } from "./run-all.ts";
 
 /**
@@ -39,6 +40,7 @@ export async function installPackages(
     const member = (await packageDirectory(context.sourceDir, directory)) ?? directory;
     const install = () => installWithRepairs(context, command, member);
     await installWithGit(context, command, () => installFromOwnRegistry(context, command, install));
+    await generatePrismaClient(context, command, member);
   } catch (error) {
     if (!(error instanceof ProgramFailure)) throw error;
     const because = causeIn(context.log.lastLines(100));

@@ -95,14 +95,14 @@ async function scriptsOfNpm(directory: string): Promise<string[]> {
 /** Returns the installed packages whose scripts pnpm has not run. */
 async function scriptsOfPnpm(directory: string): Promise<string[]> {
   const text = await readFile(path.join(directory, "node_modules/.modules.yaml"), "utf8").catch(() => "");
-  return pendingBuilds(text).flatMap((one) => /^\/?((?:@[^/]+\/)?[^@/]+)[@/]/.exec(one)?.[1] ?? []);
+  return listedIn(text, "pendingBuilds").flatMap((one) => /^\/?((?:@[^/]+\/)?[^@/]+)[@/]/.exec(one)?.[1] ?? []);
 }
 
-/** Returns the packages that .modules.yaml lists under `pendingBuilds`: as JSON, or in lines as old versions of pnpm write them. */
-export function pendingBuilds(text: string): string[] {
-  const [, list = "", lines = ""] =
-    /^[ \t]*["']?pendingBuilds["']?:[ \t]*(?:(\[[^\]]*\])|\n((?:[ \t]*- [^\n]*(?:\n|$))*))/m.exec(text) ?? [];
-  return [...`${list}\n${lines}`.matchAll(/["']?([@\w/][^\s"',[\]]*)/g)].map(([, name = ""]) => name);
+/** Returns the packages that .modules.yaml lists under a name: as JSON, or in lines, as pnpm writes them by its version. */
+export function listedIn(text: string, name: "pendingBuilds" | "ignoredBuilds"): string[] {
+  const form = `^[ \\t]*["']?${name}["']?:[ \\t]*(?:(\\[[^\\]]*\\])|\\n((?:[ \\t]*- [^\\n]*(?:\\n|$))*))`;
+  const [, list = "", lines = ""] = new RegExp(form, "m").exec(text) ?? [];
+  return [...`${list}\n${lines}`.matchAll(/["']?([@\w/][^\s"',[\]]*)/g)].map(([, one = ""]) => one);
 }
 
 async function readJson<T>(file: string): Promise<T | null> {
