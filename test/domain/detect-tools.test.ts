@@ -68,10 +68,24 @@ test("serves the workflows of LlamaIndex that a pyproject.toml names", async () 
   const { server } = await detect({ "pyproject.toml": pyproject, "src/x/flow.py": "workflow = Greeting()\n" });
   assert.equal(server?.start, "python -m uvicorn pierhead_workflows:app --host $HOST --port $PORT");
   assert.deepEqual(server?.adds, ["llama-agents-server"]);
+  const renamed = pyproject.replace("llamadeploy", "llamaagents");
+  const { server: ofNew } = await detect({ "pyproject.toml": renamed, "src/x/flow.py": "workflow = Greeting()\n" });
+  assert.equal(ofNew?.because, "[tool.llamaagents.workflows] in pyproject.toml");
   const own = await detect({ "pyproject.toml": pyproject, "main.py": "server = WorkflowServer()\n" });
   assert.equal(own.server?.start, "python -m uvicorn main:server.app --host $HOST --port $PORT");
   const api = { "pyproject.toml": pyproject.replace('["llama', '["fastapi", "llama'), "main.py": "app = FastAPI()\n" };
   assert.equal((await detect(api)).server?.start, "python -m uvicorn main:app --host $HOST --port $PORT");
+});
+
+test("says how workflows of LlamaIndex in a file for llamactl are served", async () => {
+  const files = { "pyproject.toml": '[project]\nname = "x"\n', "src/flow.py": "workflow = Greeting()\n" };
+  for (const file of ["llama_deploy.yml", "llama_agents.toml"]) {
+    const found = await detect({ ...files, [file]: "" });
+    assert.ok(found.server === null && found.saysWhatToDo);
+    assert.match(found.because, new RegExp(`^${file} describes workflows .*pyproject\\.toml.*llamaagents\\.workflows`));
+  }
+  const served = await detect({ ...files, "llama_deploy.yml": "", "main.py": "server = WorkflowServer()\n" });
+  assert.equal(served.server?.preset, "llama-index");
 });
 
 test("starts the file that adds routes to a Flask application of another package", async () => {

@@ -36,7 +36,7 @@ export const pythonServers = [
   python(
     "workflows of LlamaIndex that pyproject.toml names",
     {
-      "pyproject.toml": `[project]\nname = "greeter"\nversion = "0.1.0"\nrequires-python = ">=3.11"\ndependencies = ["llama-index-workflows>=2.16,<3"]\n\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n\n[tool.llamadeploy.workflows]\ndefault = "greeter.flow:workflow"\n`,
+      "pyproject.toml": `[project]\nname = "greeter"\nversion = "0.1.0"\nrequires-python = ">=3.11"\ndependencies = ["llama-index-workflows>=2.16,<3"]\n\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n\n[tool.llamaagents.workflows]\ndefault = "greeter.flow:workflow"\n`,
       "src/greeter/__init__.py": "",
       "src/greeter/flow.py": `from workflows import Workflow, step\nfrom workflows.events import StartEvent, StopEvent\n\n\nclass Greeting(Workflow):\n    @step\n    async def greet(self, event: StartEvent) -> StopEvent:\n        return StopEvent(result=f"hello {event.get('name')}")\n\n\nworkflow = Greeting()\n`,
     },

@@ -1,6 +1,7 @@
 import { firstNames } from "../../base/first-names.ts";
 import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
+import { adviceForManagedAgents, deepAgentFile, wayFromDeepAgents } from "./managed-agents.ts";
 import { lastScript } from "./mcp-transport.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { added, type NodePreset, type Preset, type PythonPreset, presets, stdioPreset } from "./presets.ts";
@@ -387,7 +388,7 @@ function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
 const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
 function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
-  const managed = adviceForDeepAgents(node, python, files);
+  const managed = adviceForManagedAgents(node, python, files);
   if (managed !== null) return managed;
   if (deno !== null && node === null && python === null)
     return `${deno.config} has no task that starts a server (such as start or serve), and no file such as main.ts is beside it. Add a start task, such as "start": "deno run --allow-all main.ts".`;
@@ -411,30 +412,6 @@ function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
   if (python?.packages.has("crewai") === true)
     return `${python.declaredIn} has crewai, but no program that serves HTTP. \`crewai run\` runs a crew once and ends. Add an application that runs the crew for a request, for example with FastAPI.`;
   return null;
-}
-
-/** Agents that are described for a service of LangSmith, which brings their server. */
-function adviceForDeepAgents(node: NodeFacts | null, python: PythonFacts | null, files: ReadonlySet<string>) {
-  const has = (name: string) => [node, python].some((facts) => facts?.packages.has(name) === true);
-  const isNode = node?.packages.has("managed-deepagents") === true;
-  const file = deepAgentFile(files);
-  // With packages of other tools, agent.json is most likely theirs.
-  const isOurs = file !== "agent.json" || (node ?? python) === null || has("deepagents");
-  if (file !== null && isOurs) return wayFromDeepAgents(`${file} describes an agent for \`deepagents deploy\``, isNode);
-  if (!has("managed-deepagents")) return null;
-  return wayFromDeepAgents("This project is a Managed Deep Agent for `mda deploy`", isNode);
-}
-
-/** Returns the file that describes an agent for `deepagents deploy`; null: none does. */
-function deepAgentFile(files: ReadonlySet<string>): string | null {
-  if (files.has("deepagents.toml")) return "deepagents.toml";
-  return files.has("agent.json") && files.has("AGENTS.md") ? "agent.json" : null;
-}
-
-function wayFromDeepAgents(described: string, isNode: boolean): string {
-  const [make, file] = isNode ? ["createDeepAgent", "agent.ts"] : ["create_deep_agent", "agent.py"];
-  const config = `{"graphs": {"agent": "./${file}:agent"}, "dependencies": ["."]}`;
-  return `${described}, whose server exists only in LangSmith. To run it here, make the agent with ${make} of the package deepagents in ${file}, list its packages, and add a langgraph.json: ${config}`;
 }
 
 const samplesMax = 4;

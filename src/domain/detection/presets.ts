@@ -175,7 +175,8 @@ except ImportError:
 
 sys.path[:0] = [one for one in (os.getcwd(), os.path.join(os.getcwd(), "src")) if os.path.isdir(one)]
 with open("pyproject.toml", "rb") as file:
-    names = tomllib.load(file)["tool"]["llamadeploy"]["workflows"]
+    tables = tomllib.load(file)["tool"]
+names = next(found for table in ("llamaagents", "llamadeploy") if (found := tables.get(table, {}).get("workflows")))
 server = WorkflowServer()
 for name, target in names.items():
     module, _, attribute = target.partition(":")

@@ -170,27 +170,19 @@ const djangoSamplesIn = (files: ReadonlySet<string>) =>
 const namesDatabase = (text: string) =>
   /^[ \t]*DATABASES\b[ \t]*[:=]/m.test(text) && /["']ENGINE["']|\bdj_database_url\b|\benv\.db\(/.test(text);
 
-const workflowTable = "tool.llamadeploy.workflows";
+/** Tables of workflows for `llamactl`, of its new and its earlier versions. It reads the first one. */
+const workflowTables = ["tool.llamaagents.workflows", "tool.llamadeploy.workflows"];
 
 const hasServer = (entries: readonly PythonEntry[]) =>
   entries.some(({ isIndirect, isOfOther }) => !isIndirect && isOfOther !== true);
 
 /** Returns the entry of a project without a server of its own, whose pyproject.toml names workflows of LlamaIndex. */
-const namedWorkflows = (pyproject: string, found: readonly PythonEntry[]): PythonEntry[] =>
-  hasServer(found) || tomlKeys(tomlSection(pyproject, workflowTable)).length === 0
-    ? []
-    : [
-        {
-          kind: "workflow-names",
-          file: "pyproject.toml",
-          importRoot: "",
-          module: "pierhead_workflows",
-          name: `[${workflowTable}]`,
-          options: "",
-          hasOwnPort: false,
-          isIndirect: false,
-        },
-      ];
+function namedWorkflows(pyproject: string, found: readonly PythonEntry[]): PythonEntry[] {
+  const table = workflowTables.find((name) => tomlKeys(tomlSection(pyproject, name)).length > 0);
+  if (hasServer(found) || table === undefined) return [];
+  const module = { file: "pyproject.toml", importRoot: "", module: "pierhead_workflows", name: `[${table}]` };
+  return [{ kind: "workflow-names", ...module, options: "", hasOwnPort: false, isIndirect: false }];
+}
 
 /** Bounds the work: the source of the server is searched once for each script. Packages have fewer. */
 const scriptsMax = 50;
