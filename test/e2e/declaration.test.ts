@@ -242,6 +242,10 @@ test("some resources can be declared; the others stay as they are", async () => 
   assert.equal((await at.run(["pull"])).code, 0);
   assert.match(await at.read(), /resources:\n {6}max_scale: 2\n$/);
   assert.equal((await at.run(["plan"])).code, 0);
+  // A new file has no defaults: those of workers (`queue_*`) would add workers to a copy.
+  assert.equal((await at.run(["pull", "sized", "--file", "new.yaml"])).code, 0);
+  const pulled = await readFile(path.join(at.directory, "new.yaml"), "utf8");
+  assert.match(pulled, /resources:\n {6}cpu: 0.2\n {6}max_scale: 2\n {6}memory_mb: 700\n$/);
 });
 
 test("applying a file again fails as long as the newest revision has failed", async () => {

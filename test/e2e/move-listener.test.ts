@@ -63,7 +63,8 @@ test("moves an image to a listener of the same control plane, with another name 
   const target = await client.getDeployment({ deployment_id: to.deployment_id });
   assert.equal(target.source_config.listener_id, listenerId);
   assert.equal(target.source_config.listener_config?.k8s_namespace, "agents");
-  assert.deepEqual([target.source_config.resource_spec?.cpu, target.source_config.resource_spec?.max_scale], [2, 3]);
+  const { desired } = await client.debugDeployment({ deployment_id: target.id });
+  assert.deepEqual(desired["resource_spec"], { cpu: 2, max_scale: 3 }, "defaults are not copied");
   assert.equal(target.secrets.find(({ name }) => name === "TOKEN")?.value, "hunter2");
   assert.deepEqual(await inDatabase(target.id, "select count(*)::int as count from notes"), [{ count: 1000 }]);
 

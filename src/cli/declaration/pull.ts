@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { ResourceSpec } from "../../contract/deployments/resource-spec.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
+import { givenSizes } from "../deployments/given-sizes.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { pulledAlerts } from "./declared-alerts.ts";
@@ -28,7 +30,8 @@ export async function pull(session: Session, names: string[], options: { file?: 
     // A file that chooses by labels keeps doing so.
     const listener = before[name]?.where === undefined ? await listenerOf(session, deployment) : null;
     const groups = await groupsOf(session, deployment, before[name]);
-    found[deployment.name] = declarationOf(deployment, { listener, groups }, before[name]);
+    const given = await givenSizes(session, deployment);
+    found[deployment.name] = declarationOf(deployment, { listener, groups, given }, before[name]);
   }
   await writeFile(
     target,
@@ -64,7 +67,7 @@ async function groupsOf(session: Session, deployment: Deployment, before?: Decla
 
 function declarationOf(
   { source, source_config: config, source_revision_config: code, secrets }: Deployment,
-  { listener, groups }: { listener: string | null; groups: string[] | null },
+  { listener, groups, given }: { listener: string | null; groups: string[] | null; given: ResourceSpec | null },
   before?: Declared,
 ) {
   if (source === "internal_source") {
@@ -99,7 +102,7 @@ function declarationOf(
     listener,
     where: before?.where ?? null,
     namespace: config.listener_config?.k8s_namespace ?? null,
-    resources: hasSpec ? resourcesOf(config.resource_spec, before?.resources) : null,
+    resources: hasSpec ? resourcesOf({ given, effective: config.resource_spec }, before?.resources) : null,
     variable_groups: groups,
     variables: plain.length > 0 || isEmptied ? Object.fromEntries(plain) : null,
     secrets: hidden.length > 0 && hasVariables ? Object.fromEntries(hidden) : null,
@@ -107,8 +110,12 @@ function declarationOf(
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) as unknown as Declared;
 }
 
-/** Of the resources that a file declares only those stay in it, because responses fill in the others. */
-function resourcesOf(spec: object | null, declared: object | undefined): object | null {
-  if (spec === null || declared === undefined) return spec;
-  return Object.fromEntries(Object.entries(spec).filter(([field]) => field in declared));
+/** A file that declares resources keeps exactly those. A new one gets what the deployment was given, without defaults. */
+function resourcesOf(
+  { given, effective }: Record<"given" | "effective", ResourceSpec | null>,
+  declared: object | undefined,
+): object | null {
+  const isKept = ([field, value]: [string, unknown]) => (declared === undefined ? value !== null : field in declared);
+  const kept = Object.entries((declared === undefined ? given : effective) ?? {}).filter(isKept);
+  return kept.length === 0 && declared === undefined ? null : Object.fromEntries(kept);
 }

@@ -5,6 +5,7 @@ import { groupNamesOf } from "../declaration/declared-groups.ts";
 import { checkReadable } from "../declaration/readable.ts";
 import { newestRevision } from "../deployments/find-deployment.ts";
 import { placementOf } from "../deployments/find-listener.ts";
+import { givenSizes } from "../deployments/given-sizes.ts";
 import { CliFailure } from "../failure.ts";
 import { everyPage } from "../terminal/choose.ts";
 import { harmless } from "../terminal/terminal.ts";
@@ -31,8 +32,9 @@ export async function planMove(sides: Sides): Promise<MovePlan> {
   await checkReadable(from, source, "copied");
   const database = await findDatabase(from, source, { end: "from", kubectl: options.fromKubectl });
   const { names: groups, ids: groupIds } = await groupsAt(sides);
+  const settings = { ...source.source_config, resource_spec: await givenSizes(from, source) };
   const body = targetBody({
-    ...{ source, serving, groupIds, name: sides.targetName },
+    ...{ source: { ...source, source_config: settings }, serving, groupIds, name: sides.targetName },
     placement: await placementAt(sides),
     integrationId: integrationAt(sides),
   });

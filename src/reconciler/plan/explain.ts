@@ -40,6 +40,8 @@ export async function explainDeployment(
       })),
       // `pierhead move` finds out from this what it has to copy.
       databases: row.databases,
+      // What was given. The response of a deployment fills in defaults, and then it looks as if workers (`queue_*`) were wanted.
+      resource_spec: row.resource_spec,
     },
     observed: state.observation && {
       ...state.observation.report,
