@@ -20,12 +20,13 @@ const all = [
   "failures",
   "gateway",
   "chart-registry",
+  "move",
   "first-revisions",
   "policies",
   "programs",
   "install",
 ].map((name) => `test/cluster/${name}.test.ts`);
-const buildkitUsers = ["builds", "install"];
+const buildkitUsers = ["builds", "chart-registry", "install"];
 
 const files = filesToRun(process.argv.slice(2), all);
 console.log(files.join(" "));

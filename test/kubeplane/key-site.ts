@@ -13,20 +13,22 @@ export async function openKeySite(
   const server = await startTestServer({ PIERHEAD_COMPUTE: "none", ...settings.server });
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-key-"));
   const replicas: ListenerProgram[] = [];
-  const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
-  const { id: listener_id, listener_key } = await server.client.createListener({ body });
+  const create = (compute_id: string) =>
+    server.client.createListener({ body: { compute_type: "k8s", compute_id, compute_config: {} } });
+  const { id: listener_id, listener_key } = await create("cluster");
   return {
     server,
     listener_id,
-    async start(plane: Plane): Promise<ListenerProgram> {
+    /** Starts a process of this listener, or of another one, for these namespaces. */
+    async start(plane: Plane, other?: { name: string; namespaces: string[] }): Promise<ListenerProgram> {
       const replica = await startListenerProgram({
         PIERHEAD_URL: server.url,
-        PIERHEAD_LISTENER_KEY: listener_key,
+        PIERHEAD_LISTENER_KEY: other === undefined ? listener_key : (await create(other.name)).listener_key,
         PIERHEAD_COMPUTE: "kubernetes",
         PIERHEAD_KUBERNETES_URL: plane.address("listener").url,
         PIERHEAD_KUBERNETES_CA_FILE: plane.caFile,
         PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
-        PIERHEAD_KUBERNETES_NAMESPACES: namespaces.join(","),
+        PIERHEAD_KUBERNETES_NAMESPACES: (other?.namespaces ?? namespaces).join(","),
         PIERHEAD_DATA_DIR: path.join(directory, String(replicas.length)),
         ...settings.listener,
       });
