@@ -8,8 +8,9 @@ import type { TestServer } from "../support/server.ts";
 interface Minute {
   requests: number;
   errors: number;
-  cpu_cores: number;
-  memory_mib: number;
+  /** null: the host measures none. */
+  cpu_cores: number | null;
+  memory_mib: number | null;
   slow: number;
 }
 

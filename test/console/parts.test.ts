@@ -169,6 +169,25 @@ test("charts show the metrics, also as text, and mark when a revision began to s
   await page.context().close();
 });
 
+test("charts name the time that they count requests in, and CPU and memory are left out where no host measures them", async () => {
+  const body = {
+    name: "no-usage",
+    source: "internal_source" as const,
+    source_config: {},
+    source_revision_config: {},
+  };
+  const one = await client.createDeployment({ body });
+  await addMetrics(pierhead, one.id, () => ({ requests: 12, errors: 0, cpu_cores: null, memory_mib: null, slow: 0 }));
+  const page = await open({ path: `${addressOf(one)}/charts` });
+  const requests = page.locator("figure").filter({ has: page.getByRole("slider", { name: "Requests over time" }) });
+  await requests.getByText("in 1 min").waitFor();
+  assert.equal(await page.getByRole("slider", { name: /^(CPU|Memory)/ }).count(), 0);
+  await page.getByRole("slider", { name: "Replicas over time" }).waitFor();
+  await page.getByRole("button", { name: "7 d" }).click();
+  await requests.getByText("in 30 min").waitFor();
+  await page.context().close();
+});
+
 test("the environment page explains what deploying staged changes does and can discard them", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   const staged = page.getByRole("region", { name: "Staged changes" });

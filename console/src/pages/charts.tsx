@@ -33,8 +33,10 @@ interface ChartPlan {
   format: (value: number) => string;
   least: number;
   series: Series[];
-  /** Left out while nothing is measured: not every agent server counts its runs. */
+  /** Left out while nothing is measured: not every agent server counts its runs, and not every host measures CPU and memory. */
   isOptional?: boolean;
+  /** The lines count what happened between two points, whose distance the chart shows. */
+  isCount?: boolean;
   /** The series that is compared with the day before. Default: the first one. */
   compared?: number;
 }
@@ -44,6 +46,7 @@ const charts: ChartPlan[] = [
     title: "Requests",
     format: count,
     least: 10,
+    isCount: true,
     series: [
       { name: "requests", read: ({ requests, replicas }) => (replicas === null && requests === 0 ? null : requests) },
       {
@@ -65,11 +68,11 @@ const charts: ChartPlan[] = [
     ],
   },
   {
-    ...{ title: "CPU, cores", format: cores, least: 0.1 },
+    ...{ title: "CPU, cores", format: cores, least: 0.1, isOptional: true },
     series: [{ name: "used", read: ({ cpu_cores }) => cpu_cores }],
   },
   {
-    ...{ title: "Memory", format: mebibytes, least: 10 },
+    ...{ title: "Memory", format: mebibytes, least: 10, isOptional: true },
     series: [{ name: "used", read: ({ memory_mib }) => memory_mib }],
   },
   {
@@ -202,8 +205,9 @@ function Found({ points, before, stepS, markers, form }: FoundProps) {
   const drawn = useMemo(
     () =>
       charts
-        .map(({ series, compared = 0, ...chart }) => ({
+        .map(({ series, compared = 0, isCount = false, ...chart }) => ({
           ...chart,
+          ...(isCount && { note: `in ${stepS / 60} min` }),
           before: before && beforeLine(before, points, series[compared], stepS),
           lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
         }))

@@ -17,6 +17,8 @@ export interface Marker {
 
 interface Props {
   title: string;
+  /** What the values refer to, such as `in 5 min`. */
+  note?: string;
   format: (value: number) => string;
   times: number[];
   lines: Line[];
@@ -38,7 +40,7 @@ const tickTextWidth = 56;
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
  * values at that point are text, for screen readers too.
  */
-export function Chart({ title, format, times, lines, before, markers, least, at, onAt }: Props) {
+export function Chart({ title, note = "", format, times, lines, before, markers, least, at, onAt }: Props) {
   const plot = useRef<HTMLDivElement>(null);
   const width = useWidth(plot);
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
@@ -71,7 +73,7 @@ export function Chart({ title, format, times, lines, before, markers, least, at,
     <figure className="chart card">
       <figcaption>
         <b className="chart-title">{title}</b>
-        <span className="softer">{at === null ? "" : timeText(times[shown] ?? end)}</span>
+        <span className="softer">{at === null ? note : timeText(times[shown] ?? end)}</span>
         <span className="legend">
           {lines.map((line, index) => (
             <span key={line.name}>
