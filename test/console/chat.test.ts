@@ -377,3 +377,22 @@ test("the playground says which revision answers while the newest one does not s
   await page.locator(".cause").first().waitFor();
   await page.context().close();
 });
+
+test("a revision that does not serve shows its graph if the serving one has its build, and otherwise says how to see it", async () => {
+  const idle = `${addressOf(made)}/playground?revision=`;
+  const { resources } = await pierhead.client.listRevisions({ deployment_id: made.id });
+  const failed = resources.find(({ status }) => status === "BUILD_FAILED");
+  const page = await open({ path: `${idle}${failed?.id}` });
+  const graph = page.getByRole("region", { name: "Graph" });
+  await graph.getByText("To see its graph, try the revision or roll back to it.").waitFor();
+  assert.equal(await graph.getByRole("img").count(), 0);
+  const set = [{ name: "TONE", value: "kind" }];
+  const { latest_revision_id: next } = await pierhead.client.changeVariables({ deployment_id: made.id, body: { set } });
+  const changed = { deployment_id: made.id, revision_id: next ?? "" };
+  assert.equal((await pierhead.client.waitForRevision(changed, { timeoutMs })).status, "DEPLOYED");
+  await page.goto(`${pierhead.url}${idle}${revision.id}`);
+  await graph.getByText("Revision 3 serves the same build, so this is its graph.").waitFor();
+  await graph.getByRole("img", { name: /^Graph: .*approve_refund/ }).waitFor();
+  await assertAccessible(page);
+  await page.context().close();
+});

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { RevisionChoice } from "../parts/agent/revision-choice.tsx";
+import { RevisionGraph } from "../parts/agent/revision-graph.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
 import { DetectionCard, useDetection } from "../parts/detection-card.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
@@ -44,6 +45,7 @@ export function IdleRevision({ deployment, revisionId }: { deployment: Deploymen
         {mayChange && trialSourceOf(revision) === "github" && <SourceOf deployment={deployment} revision={revision} />}
         <h2>This revision does not serve, so nothing answers here</h2>
         <Way deployment={deployment} revision={revision} />
+        <RevisionGraph deployment={deployment} revision={revision} />
         <p className="row">
           <Link
             to="/o/$tenantId/host/deployments/$id/$part"

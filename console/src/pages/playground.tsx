@@ -1,17 +1,18 @@
-import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Plus, Settings2 } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { segment, useAgent } from "../agent/client.ts";
+import { useAgent } from "../agent/client.ts";
 import { assistantIdOf, fromNewest, interruptsOf, resumeCommand } from "../agent/resume.ts";
 import { lineageOf } from "../agent/timeline.ts";
-import { type Assistant, type GraphShape, type Message, messagesIn, type Thread, titleOf } from "../agent/types.ts";
+import { type Assistant, type Message, messagesIn, type Thread, titleOf } from "../agent/types.ts";
+import { useGraph } from "../agent/use-graph.ts";
 import { useRun } from "../agent/use-run.ts";
 import { isLost, useThread } from "../agent/use-thread.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { AgentHeaders } from "../parts/agent/agent-headers.tsx";
 import { Chat } from "../parts/agent/chat.tsx";
+import { GraphView } from "../parts/agent/lazy-graph.ts";
 import { RevisionChoice } from "../parts/agent/revision-choice.tsx";
 import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
 import { ServedBy } from "../parts/agent/served-by.tsx";
@@ -23,8 +24,6 @@ import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
 import "../style/threads.css";
 import "../style/playground.css";
-
-const GraphView = lazy(() => import("../parts/agent/graph-view.tsx").then((file) => ({ default: file.GraphView })));
 
 /** The playground of the revision in the address. Only the one that serves answers; the others show what is known of them. */
 export function PlaygroundPart({ deployment }: { deployment: Deployment }) {
@@ -273,27 +272,6 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
       )}
     </div>
   );
-}
-
-/** Reads the graph of the chosen assistant, with the graphs inside of its nodes. */
-function useGraph(deployment: Deployment, { agent, chosen }: Pick<Play, "agent" | "chosen">) {
-  return useQuery({
-    queryKey: ["agent", deployment.id, "graph", chosen, deployment.active_revision_id],
-    queryFn: async ({ signal }) => {
-      const path = `/assistants/${segment(chosen)}/graph`;
-      const read = (query: string) =>
-        agent.call<Partial<GraphShape> | null>("GET", `${path}${query}`, undefined, signal);
-      // A server that cannot look into nodes still describes the graph itself. The parts of a chain in a node have no names.
-      const inside = await read("?xray=true").catch(() => null);
-      const isNamed =
-        Array.isArray(inside?.nodes) && inside.nodes.every(({ id }) => !/[0-9a-f]{8}-[0-9a-f]{4}-/.test(String(id)));
-      const found = isNamed ? inside : await read("");
-      // Agents are foreign servers.
-      if (!Array.isArray(found?.nodes) || !Array.isArray(found.edges)) throw new Error("its answer has no nodes.");
-      return { nodes: found.nodes, edges: found.edges };
-    },
-    staleTime: Number.POSITIVE_INFINITY,
-  });
 }
 
 function GraphPane({ deployment, play, isWaiting }: { deployment: Deployment; play: Play; isWaiting: boolean }) {

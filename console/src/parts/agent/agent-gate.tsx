@@ -25,6 +25,18 @@ async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assist
   }
 }
 
+/** Reads the assistants of the revision that serves. null: its server does not speak the agent API. */
+export function useAssistants(deployment: Deployment) {
+  const agent = useAgent(deployment);
+  return useQuery({
+    queryKey: ["agent", deployment.id, "assistants", deployment.active_revision_id],
+    queryFn: ({ signal }) => findAssistants(agent, signal),
+    enabled: deployment.active_revision_id !== null,
+    // Keeps the conversation while another revision takes over.
+    placeholderData: keepPreviousData,
+  });
+}
+
 /** Shows its children to agents that speak the agent API, and what is missing to all others. */
 export function AgentGate(props: {
   deployment: Deployment;
@@ -33,14 +45,7 @@ export function AgentGate(props: {
   children: (assistants: Assistant[]) => ReactNode;
 }) {
   const { deployment, otherwise, children } = props;
-  const agent = useAgent(deployment);
-  const found = useQuery({
-    queryKey: ["agent", deployment.id, "assistants", deployment.active_revision_id],
-    queryFn: ({ signal }) => findAssistants(agent, signal),
-    enabled: deployment.active_revision_id !== null,
-    // Keeps the conversation while another revision takes over.
-    placeholderData: keepPreviousData,
-  });
+  const found = useAssistants(deployment);
   if (deployment.active_revision_id === null) return <NotServing deployment={deployment} />;
   if (found.isPending) return <Loading what="the agent" />;
   if (found.isError && found.data === undefined)
