@@ -11,6 +11,7 @@ import "./style/deployment.css";
 import "./style/new.css";
 import "./style/first.css";
 import "./style/pages.css";
+import "./style/variables.css";
 import "./style/build-log.css";
 import "./style/deployments.css";
 import "./style/charts.css";

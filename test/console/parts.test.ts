@@ -214,6 +214,28 @@ test("the environment page explains what deploying staged changes does and can d
   await page.context().close();
 });
 
+test("a removed variable stays in the table until the change is deployed, and can be put back", async () => {
+  const page = await open({ path: `${addressOf(made)}/environment` });
+  const table = page.getByRole("table", { name: "Variables" });
+  const rows = table.getByRole("row");
+  await page.getByRole("button", { name: "Remove OLD" }).click();
+  const removed = rows.filter({ hasText: "removed" });
+  assert.match(await removed.innerText(), /OLD/);
+  await page.getByRole("button", { name: "Remove TONE" }).click();
+  assert.equal(await removed.count(), 2, "the last one too");
+  assert.equal(await table.getByRole("textbox").count(), 0);
+  await page.getByRole("button", { name: "Add a variable" }).click();
+  await page.keyboard.type("FRESH");
+  await rows.filter({ hasText: "new" }).waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Put OLD back" }).click();
+  await page.getByRole("button", { name: "Remove OLD" }).waitFor();
+  await page.getByRole("region", { name: "Staged changes" }).getByRole("button", { name: "Discard" }).click();
+  await page.getByRole("button", { name: "Remove TONE" }).waitFor();
+  assert.equal(await removed.count(), 0);
+  await page.context().close();
+});
+
 test("on a phone the bar of staged changes takes at most 96 px, and a button shows what deploying them does", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   await page.setViewportSize({ width: 390, height: 844 });

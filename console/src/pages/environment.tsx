@@ -43,6 +43,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
     if (secretChanges.added.includes(name)) return "new";
     return secretChanges.changed.includes(name) ? "changed" : "";
   };
+  const undo = (name: string) => setStaged(withoutChange(name, staged, base));
   return (
     <>
       <section ref={editor} className="card variables-card" aria-label="Variables of the next revision">
@@ -54,7 +55,13 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
               : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
           </p>
         </div>
-        <VariablesEditor source={deployment.source} variables={rows.shown} onChange={rows.change} markOf={markOf} />
+        <VariablesEditor
+          source={deployment.source}
+          variables={rows.shown}
+          onChange={rows.change}
+          markOf={markOf}
+          removed={{ names: secretChanges.removed, onRestore: undo }}
+        />
       </section>
       {deployment.source === "external_docker" && (
         <ReferencesEditor
@@ -79,7 +86,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           Removed: [...secretChanges.removed, ...referenceChanges.removed],
         }}
         onDiscard={() => setStaged(base)}
-        onUndo={(name) => setStaged(withoutChange(name, staged, base))}
+        onUndo={undo}
         onDeployed={(deployed) => {
           setBase(deployed);
           setStaged(deployed);

@@ -1,4 +1,4 @@
-import { Eye, EyeOff, Plus, Trash2 } from "lucide-react";
+import { Eye, EyeOff, Plus, Trash2, Undo2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Secret, SourceKind } from "../../../src/contract/deployments/deployment.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
@@ -17,10 +17,13 @@ interface Props {
   onChange: (variables: Secret[]) => void;
   /** A mark beside the name, such as "changed". */
   markOf?: (variable: Secret) => string;
+  /** Variables that the next revision no longer has. They stay in the table until the change is deployed. */
+  removed?: { names: string[]; onRestore: (name: string) => void };
 }
 
 /** Names and hidden values, as a table or as the text of a `.env` file. */
-export function VariablesEditor({ variables, source, onChange, markOf }: Props) {
+export function VariablesEditor(props: Props) {
+  const { variables, source, onChange } = props;
   const [way, setWay] = useState<"table" | "raw">("table");
   return (
     <>
@@ -33,16 +36,12 @@ export function VariablesEditor({ variables, source, onChange, markOf }: Props) 
           { value: "raw", text: ".env text" },
         ]}
       />
-      {way === "raw" ? (
-        <RawVariables {...{ variables, source, onChange }} />
-      ) : (
-        <VariablesTable {...{ variables, source, onChange }} {...(markOf !== undefined && { markOf })} />
-      )}
+      {way === "raw" ? <RawVariables {...{ variables, source, onChange }} /> : <VariablesTable {...props} />}
     </>
   );
 }
 
-function VariablesTable({ variables, source, onChange, markOf }: Props) {
+function VariablesTable({ variables, source, onChange, markOf, removed }: Props) {
   const [isShown, setShown] = useState(false);
   const table = useRef<HTMLTableElement>(null);
   const added = useRef(false);
@@ -52,7 +51,7 @@ function VariablesTable({ variables, source, onChange, markOf }: Props) {
   useEffect(() => {
     if (!added.current || count === 0) return;
     added.current = false;
-    table.current?.querySelector<HTMLInputElement>("tbody tr:last-child input")?.focus();
+    [...(table.current?.querySelectorAll<HTMLInputElement>("td:first-child input") ?? [])].at(-1)?.focus();
   }, [count]);
   const add = () => {
     added.current = true;
@@ -60,7 +59,7 @@ function VariablesTable({ variables, source, onChange, markOf }: Props) {
   };
   return (
     <>
-      {count > 0 && (
+      {(count > 0 || (removed?.names.length ?? 0) > 0) && (
         <table ref={table} aria-label="Variables" className="variables">
           <thead>
             <tr>
@@ -75,37 +74,19 @@ function VariablesTable({ variables, source, onChange, markOf }: Props) {
           </thead>
           <tbody>
             {variables.map((variable, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed; rows have no other identity.
-              <tr key={index}>
-                <td>
-                  <input
-                    aria-label={`Name ${index + 1}`}
-                    value={variable.name}
-                    placeholder="NAME"
-                    autoComplete="off"
-                    spellCheck={false}
-                    onChange={(event) => set(index, { name: event.target.value })}
-                  />
-                </td>
-                <td>
-                  <Value
-                    label={`Value of ${variable.name || index + 1}`}
-                    isShown={isShown}
-                    value={variable.value}
-                    onValue={(value) => set(index, { value })}
-                  />
-                </td>
-                <td>
-                  <div className="row">
-                    <IconButton
-                      name={`Remove ${variable.name}`}
-                      icon={<Trash2 size={15} />}
-                      onClick={() => onChange(variables.filter((_, at) => at !== index))}
-                    />
-                    {markOf && markOf(variable) !== "" && <span className="mark-text">{markOf(variable)}</span>}
-                  </div>
-                </td>
-              </tr>
+              <VariableRow
+                // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed; rows have no other identity.
+                key={index}
+                place={index + 1}
+                variable={variable}
+                mark={markOf?.(variable) ?? ""}
+                isShown={isShown}
+                onSet={(change) => set(index, change)}
+                onRemove={() => onChange(variables.filter((_, at) => at !== index))}
+              />
+            ))}
+            {removed?.names.map((name) => (
+              <RemovedRow key={name} name={name} onRestore={() => removed.onRestore(name)} />
             ))}
           </tbody>
         </table>
@@ -117,6 +98,62 @@ function VariablesTable({ variables, source, onChange, markOf }: Props) {
       </div>
       <PasteVariables {...{ variables, source, onChange }} />
     </>
+  );
+}
+
+function VariableRow(props: {
+  place: number;
+  variable: Secret;
+  mark: string;
+  isShown: boolean;
+  onSet: (change: Partial<Secret>) => void;
+  onRemove: () => void;
+}) {
+  const { place, variable, mark, isShown, onSet, onRemove } = props;
+  return (
+    <tr className={mark === "" ? undefined : `marked ${mark === "new" ? "good" : "warn"}`}>
+      <td>
+        <input
+          aria-label={`Name ${place}`}
+          value={variable.name}
+          placeholder="NAME"
+          autoComplete="off"
+          spellCheck={false}
+          onChange={(event) => onSet({ name: event.target.value })}
+        />
+      </td>
+      <td>
+        <Value
+          label={`Value of ${variable.name || place}`}
+          isShown={isShown}
+          value={variable.value}
+          onValue={(value) => onSet({ value })}
+        />
+      </td>
+      <td>
+        <div className="row">
+          <IconButton name={`Remove ${variable.name}`} icon={<Trash2 size={15} />} onClick={onRemove} />
+          {mark !== "" && <span className="mark-text">{mark}</span>}
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+function RemovedRow({ name, onRestore }: { name: string; onRestore: () => void }) {
+  return (
+    <tr className="marked bad">
+      <td>
+        <s className="mono">{name}</s>
+      </td>
+      <td />
+      <td>
+        <div className="row">
+          <IconButton name={`Put ${name} back`} icon={<Undo2 size={15} />} onClick={onRestore} />
+          <span className="mark-text">removed</span>
+        </div>
+      </td>
+    </tr>
   );
 }
 
