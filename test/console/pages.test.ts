@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
+import { eventually } from "../support/eventually.ts";
 import { addressOf, assertNoBrowserErrors, copiesOf, startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -207,6 +208,23 @@ test("axe-core has no finding in dialogs, in the palette and on the sign-in page
   await page.getByRole("button", { name: "Delete this deployment …" }).click();
   await page.getByRole("dialog").getByText("This cannot be undone.").waitFor();
   assert.deepEqual(await findings(page), [], "delete");
+  await page.context().close();
+});
+
+test("links beside the settings of a deployment lead to each card, and the address keeps the card", async () => {
+  const page = await open({ width: 1_440, path: `${own}/settings` });
+  const links = page.getByRole("navigation", { name: "Settings of the deployment" });
+  const card = page.getByRole("button", { name: "Delete this deployment …" });
+  await card.waitFor();
+  await page.setViewportSize({ width: 1_440, height: 500 });
+  await links.getByRole("link", { name: "Delete" }).click();
+  await page.waitForURL(/#delete$/);
+  const isInView = () => card.evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight);
+  await eventually(isInView, (found) => found);
+  assert.equal(await links.locator("[aria-current]").innerText(), "Delete");
+  assert.deepEqual(await findings(page), []);
+  await page.reload();
+  await eventually(isInView, (found) => found);
   await page.context().close();
 });
 
