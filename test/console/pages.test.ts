@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { eventually } from "../support/eventually.ts";
 import { addressOf, assertNoBrowserErrors, copiesOf, startWorld } from "./world.ts";
 
@@ -208,6 +208,20 @@ test("axe-core has no finding in dialogs, in the palette and on the sign-in page
   await page.getByRole("button", { name: "Delete this deployment …" }).click();
   await page.getByRole("dialog").getByText("This cannot be undone.").waitFor();
   assert.deepEqual(await findings(page), [], "delete");
+  await page.context().close();
+});
+
+test("on a phone the action of a key stands beside its name, and the action of a page beside its title", async () => {
+  const page = await open({ path: "/host/keys" });
+  await page.setViewportSize({ width: 390, height: 844 });
+  const row = page.getByRole("row").filter({ hasText: "dashboard of the payments team" });
+  const topOf = async (part: Locator) => Math.round((await part.boundingBox())?.y ?? 0);
+  const revoke = row.getByRole("button", { name: /^Revoke/ });
+  const distance = Math.abs((await topOf(revoke)) - (await topOf(row.getByRole("cell").first())));
+  assert.ok(distance <= 12, `${distance} px`);
+  const title = await topOf(page.getByRole("heading", { level: 1 }));
+  assert.ok(Math.abs(title - (await topOf(page.getByRole("button", { name: "New key" })))) <= 12);
+  assert.deepEqual(await findings(page), []);
   await page.context().close();
 });
 
