@@ -186,12 +186,14 @@ function cutFields({ element }: Part): string[] {
   return canvas.measureText(shown).width > room + 1 ? [`${nameOf(element)} cuts "${shown}"`] : [];
 }
 
-/** Where rows of a table are lines, the buttons of a row stand in one line. */
+/** Where rows of a table are lines, the buttons of a row stand in one line, and tables in answers are whole. */
 function brokenRows(root: Element): string[] {
   if (innerWidth < 800) return [];
-  return [...root.querySelectorAll("td.acts .row, .play-bar, .log-bar")].flatMap((row) => {
+  const cut = [...root.querySelectorAll(".table-scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+  const broken = [...root.querySelectorAll("td.acts .row, .play-bar, .log-bar")].flatMap((row) => {
     const boxes = [...row.children].filter(isSeen).map((one) => one.getBoundingClientRect());
     const middles = new Set(boxes.map(({ top, bottom }) => Math.round((top + bottom) / 32)));
     return middles.size > 1 ? [`${nameOf(row)} takes ${middles.size} lines`] : [];
   });
+  return [...broken, ...cut.map((one) => `the table ${nameOf(one)} scrolls sideways`)];
 }

@@ -6,6 +6,7 @@ import { Ago } from "../time.tsx";
 import { jsonOf } from "./json-text.tsx";
 import { Markdown } from "./markdown.tsx";
 import { ThreadStatusText } from "./thread-status.tsx";
+import "../../style/comparison.css";
 
 /**
  * Two runs beside each other: what they did, what they said, and where their states differ. `titles`: the threads of the runs, if
