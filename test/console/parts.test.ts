@@ -182,6 +182,13 @@ test("charts name the time that they count requests in, and CPU and memory are l
   const requests = page.locator("figure").filter({ has: page.getByRole("slider", { name: "Requests over time" }) });
   await requests.getByText("in 1 min").waitFor();
   assert.equal(await page.getByRole("slider", { name: /^(CPU|Memory)/ }).count(), 0);
+  const [first, second] = [requests, page.locator("figure").nth(1)];
+  await page.setViewportSize({ width: 1_000, height: 800 });
+  await eventually(
+    async () => [(await first.boundingBox())?.y, (await second.boundingBox())?.y],
+    ([a, b]) => a === b,
+    { what: "two charts stand beside each other" },
+  );
   await page.getByRole("slider", { name: "Replicas over time" }).waitFor();
   await page.getByRole("button", { name: "7 d" }).click();
   await requests.getByText("in 30 min").waitFor();
