@@ -166,6 +166,10 @@ test("charts show the metrics, also as text, and mark when a revision began to s
   const mark = page.locator(".chart .marker.revision").first();
   await mark.waitFor({ state: "attached" });
   assert.equal(await mark.locator("text").textContent(), "1", "the mark has the number of its revision");
+  const { replicas } = await client.listReplicas({ deployment_id: made.id });
+  const isLimited = replicas[0]?.limits.memory === "enforced";
+  const memory = () => said("Memory");
+  await eventually(memory, (text) => /used 128 MiB/.test(text) && /, limit [\d,]+ MiB$/.test(text) === isLimited);
   await page.context().close();
 });
 

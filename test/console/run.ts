@@ -20,6 +20,7 @@ else {
     at < 0
       ? [
           "environment",
+          "replica-limits",
           "list",
           "trial",
           "alerts",

@@ -10,6 +10,7 @@ import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { Empty, Failure, Loading } from "../parts/notices.tsx";
 import { numberText, titleOf } from "../parts/revision-words.tsx";
+import { limitsOf, type ReplicaLimits } from "../replica-limits.ts";
 import { type ChartRange, chartRanges } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -37,6 +38,8 @@ interface ChartPlan {
   isOptional?: boolean;
   /** The lines count what happened between two points, whose distance the chart shows. */
   isCount?: boolean;
+  /** The limit of one replica, if its host enforces one. */
+  limit?: keyof ReplicaLimits;
   /** The series that is compared with the day before. Default: the first one. */
   compared?: number;
 }
@@ -68,11 +71,11 @@ const charts: ChartPlan[] = [
     ],
   },
   {
-    ...{ title: "CPU, cores", format: cores, least: 0.1, isOptional: true },
+    ...{ title: "CPU, cores", format: cores, least: 0.1, isOptional: true, limit: "cpuCores" },
     series: [{ name: "used", read: ({ cpu_cores }) => cpu_cores }],
   },
   {
-    ...{ title: "Memory", format: mebibytes, least: 10, isOptional: true },
+    ...{ title: "Memory", format: mebibytes, least: 10, isOptional: true, limit: "memoryMib" },
     series: [{ name: "used", read: ({ memory_mib }) => memory_mib }],
   },
   {
@@ -134,6 +137,7 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
     enabled: isCompared && mayCompare,
   });
   const before = isCompared && mayCompare ? earlier.data?.points : undefined;
+  const limits = useLimits(deployment);
   const markers = useMarkers(deployment.id, metrics.data?.points, stepS);
   return (
     <>
@@ -169,7 +173,7 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
       {metrics.isPending && <Loading what="the charts" />}
       {metrics.isError && <Failure error={metrics.error} retry={() => void metrics.refetch()} />}
       {metrics.data !== undefined && (
-        <Found points={fromFirst(metrics.data.points)} {...{ before, stepS, markers, form }} />
+        <Found points={fromFirst(metrics.data.points)} {...{ before, stepS, markers, limits, form }} />
       )}
     </>
   );
@@ -192,10 +196,11 @@ interface FoundProps {
   before: MetricPoint[] | undefined;
   stepS: number;
   markers: Marker[];
+  limits: ReplicaLimits | undefined;
   form: "charts" | "table";
 }
 
-function Found({ points, before, stepS, markers, form }: FoundProps) {
+function Found({ points, before, stepS, markers, limits, form }: FoundProps) {
   // The time, because each refetch begins later and moves the indexes.
   const [timeMs, setTime] = useState<number | null>(null);
   const times = useMemo(() => points.map((point) => Date.parse(point.at)), [points]);
@@ -205,14 +210,15 @@ function Found({ points, before, stepS, markers, form }: FoundProps) {
   const drawn = useMemo(
     () =>
       charts
-        .map(({ series, compared = 0, isCount = false, ...chart }) => ({
+        .map(({ series, compared = 0, isCount = false, limit, ...chart }) => ({
           ...chart,
+          limit: limit && limitLine(limits?.[limit] ?? null, points),
           ...(isCount && { note: `in ${stepS / 60} min` }),
           before: before && beforeLine(before, points, series[compared], stepS),
           lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
         }))
         .filter(({ isOptional = false, lines }) => !isOptional || lines.some(({ values }) => values.some(isMeasured))),
-    [points, before, stepS],
+    [points, before, stepS, limits],
   );
   if (points.every(({ replicas }) => replicas === null))
     return (
@@ -244,6 +250,21 @@ function Found({ points, before, stepS, markers, form }: FoundProps) {
       </div>
     </>
   );
+}
+
+/** Returns the limit of all replicas together, as the chart shows their use together. undefined: none is enforced. */
+function limitLine(limit: number | null, points: MetricPoint[]): Line | undefined {
+  if (limit === null) return undefined;
+  return { name: "limit", values: points.map(({ replicas }) => (replicas === null ? null : limit * replicas)) };
+}
+
+function useLimits(deployment: Deployment): ReplicaLimits | undefined {
+  const { client } = useSession();
+  const found = useQuery({
+    queryKey: ["deployment", deployment.id, "replicas"],
+    queryFn: ({ signal }) => client.listReplicas({ deployment_id: deployment.id }, { signal }),
+  });
+  return useMemo(() => found.data && limitsOf(deployment, found.data.replicas), [deployment, found.data]);
 }
 
 /** Returns a series of the day before at the times of today. */

@@ -24,6 +24,8 @@ interface Props {
   lines: Line[];
   /** The first line a day earlier. */
   before?: Line | undefined;
+  /** What the first line cannot exceed. It is drawn when the line comes near. */
+  limit?: Line | undefined;
   markers: Marker[];
   /** The lowest end of the axis, so that idle lines do not fill the chart and ticks differ. */
   least: number;
@@ -35,17 +37,25 @@ interface Props {
 const [height, left, right, top, bottom] = [168, 48, 12, 22, 22];
 const latestPoints = 3;
 const tickTextWidth = 56;
+/** A limit up to this many times the highest value is drawn. */
+const limitShare = 4;
+
+const topOf = ({ values }: Line) => Math.max(0, ...values.map((value) => value ?? 0));
 
 /**
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
  * values at that point are text, for screen readers too.
  */
-export function Chart({ title, note = "", format, times, lines, before, markers, least, at, onAt }: Props) {
+export function Chart({ title, note = "", format, times, lines, before, limit, markers, least, at, onAt }: Props) {
   const plot = useRef<HTMLDivElement>(null);
   const width = useWidth(plot);
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
-  const all = before === undefined ? lines : [...lines, before];
-  const max = niceMax(Math.max(least, ...all.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const all = [...lines, ...(before === undefined ? [] : [before])];
+  const used = Math.max(...all.map(topOf));
+  // Far above the line, the limit would press it to the floor.
+  const drawnLimit = limit !== undefined && used * limitShare >= topOf(limit) ? limit : undefined;
+  const max = niceMax(Math.max(least, used, drawnLimit === undefined ? 0 : topOf(drawnLimit)));
+  const named = [...all, ...(limit === undefined ? [] : [limit])];
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
   const last = times.length - 1;
@@ -57,7 +67,7 @@ export function Chart({ title, note = "", format, times, lines, before, markers,
     const value = shownIn(line) ?? null;
     return value === null ? "–" : format(value);
   };
-  const spoken = `${timeText(times[shown] ?? end)}: ${all.map((line) => `${line.name} ${textOf(line)}`).join(", ")}`;
+  const spoken = `${timeText(times[shown] ?? end)}: ${named.map((line) => `${line.name} ${textOf(line)}`).join(", ")}`;
   const move = (event: PointerEvent) => {
     const box = event.currentTarget.getBoundingClientRect();
     const share = (event.clientX - box.left - left) / Math.max(1, width - left - right);
@@ -87,6 +97,12 @@ export function Chart({ title, note = "", format, times, lines, before, markers,
               {before.name} <b>{textOf(before)}</b>
             </span>
           )}
+          {limit !== undefined && (
+            <span>
+              <i className="line-limit" aria-hidden="true" />
+              {limit.name} <b>{textOf(limit)}</b>
+            </span>
+          )}
         </span>
       </figcaption>
       <div
@@ -107,7 +123,7 @@ export function Chart({ title, note = "", format, times, lines, before, markers,
       >
         {width > 0 && (
           <svg width={width} height={height} aria-hidden="true">
-            <Drawing {...{ width, max, times, lines, before, markers, format }} />
+            <Drawing {...{ width, max, times, lines, before, markers, format }} limit={drawnLimit} />
             {at !== null && <Cursor {...{ lines, x, y, shown }} time={times[shown] ?? end} />}
           </svg>
         )}
@@ -143,9 +159,9 @@ function pointAfter(key: string, from: number, last: number): number | null | un
 
 /** What does not move with the cursor: grid, axes, markers and lines. */
 const Drawing = memo(function Drawing(
-  props: Pick<Props, "times" | "lines" | "before" | "markers" | "format"> & { width: number; max: number },
+  props: Pick<Props, "times" | "lines" | "before" | "limit" | "markers" | "format"> & { width: number; max: number },
 ) {
-  const { width, max, times, lines, before, markers, format } = props;
+  const { width, max, times, lines, before, limit, markers, format } = props;
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
@@ -166,6 +182,7 @@ const Drawing = memo(function Drawing(
           {tickText(time, end - begin)}
         </text>
       ))}
+      {limit !== undefined && <path className="line-limit" d={pathOf(limit.values, times, x, y)} />}
       {before !== undefined && <path className="line-before" d={pathOf(before.values, times, x, y)} />}
       {lines.map(({ name, values, isBad = false }, index) => (
         <g key={name}>
