@@ -368,6 +368,7 @@ test("recognizes that a registry does not have a version of a lock file", () => 
     ],
     [`npm error code EINTEGRITY ${url}`, null],
     ["GET https://registry.example/app returned 404", null],
+    ["➤ YN0082: │ @x/cli@npm:^0.0.21: No candidates found", { name: "@x/cli", version: "^0.0.21" }],
   ];
   for (const [line, found] of forms) assert.deepEqual(findGonePackage(["Resolving", line]), found, line);
   const ofYarn = "➤ YN0035: │ @ai-sdk/rsc@npm:3.0.68: The remote server failed to provide the requested resource";

@@ -276,7 +276,8 @@ export function findGonePackage(output: readonly string[]): LockedPackage | null
   const ofArchive = /\/((?:@[^/\s"]+(?:\/|%2f))?[^/\s"]+)\/-\/[^/\s"]*?-(\d[^/\s"]*)\.tgz/i.exec(line);
   const ofVersion = /No matching version found for ([^\s:]+)@([^\s:]*[^\s:.])/.exec(line);
   const ofRange = /any versions for "([^"\s]+)" that matches "([^"\s]+)"/.exec(line);
-  const found = ofArchive ?? ofVersion ?? ofRange;
+  const ofNewYarn = /\bYN0082\b.*?\s(\S+)@npm:([^\s:]*): No candidates found/.exec(line);
+  const found = ofArchive ?? ofVersion ?? ofRange ?? ofNewYarn;
   if (found !== null) return packageOf(found);
   const ofPackage =
     /\bGET \S{1,500}\/((?:@[^/\s%]{1,200}%2f)?[^/\s%:]{1,200}): Not Found/i.exec(line) ??
@@ -290,4 +291,4 @@ const packageOf = ([, name = "", version = ""]: readonly string[]) => ({ name: n
 const reportLengthMax = 2_000;
 
 const goneForms =
-  /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION|NO_VERSIONS)\b|No matching version found for|Couldn't find any versions for "/;
+  /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION|NO_VERSIONS)\b|No matching version found for|Couldn't find any versions for "|\bYN0082\b.*: No candidates found/;
