@@ -37,8 +37,8 @@ function placesOf(project: PythonProject | PythonServer): { packageDirs: string[
 const versionFiles = [".python-version", "runtime.txt"];
 
 /**
- * Reads the version of Python that a project needs: the one that its configuration names, otherwise that of a `.python-version` or
- * `runtime.txt`; and `requires-python`, or Poetry's `python`, of its packages.
+ * Reads the version of Python that a project needs: the one that its configuration names, otherwise that of a `.python-version`,
+ * `runtime.txt`, Pipfile, environment of conda or Dockerfile; and `requires-python`, or Poetry's `python`, of its packages.
  * @throws BuildFailure `Unsupported` when only versions that no agent server runs on are allowed
  */
 export async function wantedPython(
@@ -82,8 +82,20 @@ export async function wantedPython(
     if (Number(minor) >= pythonMinorMin) return { version: `3.${minor}`, from: file, isPreference: true, ranges };
     log.say(`Note: ${file} names Python 3.${minor}, but the agent server needs Python 3.${pythonMinorMin} or newer.`);
   }
-  const preferred = await preferredByPipfile(read, directory);
-  return { ...(preferred ?? (await preferredByConda(sourceDir, directory))), ranges };
+  const preferred = (await preferredByPipfile(read, directory)) ?? (await preferredByConda(sourceDir, directory));
+  return { ...(preferred ?? (await preferredByImage(read, directory)) ?? notNamed), ranges };
+}
+
+const notNamed = { version: null, from: "", isPreference: false };
+
+/** Reads the version of the Python image in a Dockerfile, or of an image of uv with Python: the author runs the project with it. */
+async function preferredByImage(read: ProjectReader["read"], directory: string) {
+  const from = path.posix.join(directory, "Dockerfile");
+  const form =
+    /^FROM[ \t]+(?:--platform=\S{1,100}[ \t]+)?(?:\S{0,200}\/)?(?:python:|uv:(?:[\w.]{1,40}-)?python)(3\.\d{1,2})\b/im;
+  const [, version] = form.exec((await read(from)) ?? "") ?? [];
+  const isSupported = version !== undefined && Number(version.slice(2)) >= pythonMinorMin;
+  return isSupported ? { version, from, isPreference: true } : null;
 }
 
 async function preferredByPipfile(read: ProjectReader["read"], directory: string) {
@@ -93,11 +105,10 @@ async function preferredByPipfile(read: ProjectReader["read"], directory: string
   return isSupported ? { version, from: "Pipfile", isPreference: true } : null;
 }
 
-async function preferredByConda(sourceDir: string, directory: string): Promise<Omit<WantedPython, "ranges">> {
+async function preferredByConda(sourceDir: string, directory: string) {
   const conda = await findCondaEnvironment(sourceDir, directory);
   const isSupported = conda !== null && Number(conda.pythonVersion?.slice(2) ?? 0) >= pythonMinorMin;
-  if (!isSupported) return { version: null, from: "", isPreference: false };
-  return { version: conda.pythonVersion, from: conda.file, isPreference: true };
+  return isSupported ? { version: conda.pythonVersion, from: conda.file, isPreference: true } : null;
 }
 
 /** Versions that exist, for the question whether a range allows any that the agent server runs on. */
