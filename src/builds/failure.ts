@@ -8,6 +8,7 @@ export const buildFailureReasons = [
   "ConfigInvalid",
   "ConfigMissing",
   "DiskFull",
+  "EngineUnavailable",
   "FetchFailed",
   "InstallFailed",
   "Timeout",

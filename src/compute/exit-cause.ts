@@ -48,6 +48,8 @@ export function explainExit(
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
+  const lacks = ending.wasReady ? undefined : ending.lastLines.find(isLackOfEngine);
+  if (lacks !== undefined) return { ...facts, reason: "EngineUnavailable", message: lacks, lastLines: [] };
   const missing = ending.wasReady ? null : findMissingVariables(ending.lastLines, ending.unsetVariables ?? []);
   const excerpt = ending.wasReady ? null : excerptOf(ending.lastLines, missing?.line);
   const cause = { reason: "Exited", message: exited(ending, excerpt), ...(excerpt && { lastLines: excerpt.lines }) };
@@ -59,6 +61,10 @@ export function explainExit(
   const lines = excerpt?.lines ?? facts.lastLines;
   return { ...facts, ...cause, lastLines: proofLines(lines, missing.line), variables: missing.names };
 }
+
+/** Whether a line is the last one of an image whose engine has no database (langgraph-js-start.ts, langgraph-python-start.py). */
+export const isLackOfEngine = (line: string): boolean =>
+  /^The engine (?:postgres|aegra) needs a (?:PostgreSQL|Redis), and this deployment has none\./.test(line);
 
 /** @param named line that names the missing variables. */
 export function excerptOf(lines: readonly string[], named: string | undefined): CauseExcerpt | null {

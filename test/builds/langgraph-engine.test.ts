@@ -67,11 +67,11 @@ test("refuses Aegra for a project that it cannot run, with the reason", async ()
     return `${result.reason}: ${result.message}`;
   };
   const old = await failureOf({ python_version: "3.11" });
-  assert.match(old, /^Unsupported: python_version is 3\.11 .*"aegra" needs Python 3\.12 or newer/);
+  assert.match(old, /^EngineUnavailable: python_version is 3\.11 .*"aegra" needs Python 3\.12 or newer/);
   const unknown = await failureOf({ webhooks: {}, encryption: { path: "./agent.py:graph" } });
   assert.match(
     unknown,
-    /^ConfigInvalid: langgraph.json has encryption and webhooks, which engine "aegra" does not know/,
+    /^EngineUnavailable: langgraph.json has encryption and webhooks, which engine "aegra" does not know/,
   );
-  assert.match(await failureOf({}, "file"), /^ConfigInvalid: .*graphs in Python. Possible is "memory" or "aegra"/);
+  assert.match(await failureOf({}, "file"), /^EngineUnavailable: .*graphs in Python. Possible is "memory" or "aegra"/);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { adviceOn, wayOut } from "../../src/cli/deployments/way-out.ts";
+import { wayOut } from "../../src/cli/deployments/way-out.ts";
 import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import { deploymentExample } from "../../src/contract/examples.ts";
 import { failureCodes } from "../../src/contract/revisions/failure.ts";
@@ -19,20 +19,13 @@ test("retries a revision that failed, and restarts one that serves", () => {
   assert.equal(wayOut({ ...failed, latest_revision_id: id, active_revision_id: id }, lost), "pierhead restart support");
 });
 
-test("removes the choice of an engine that the project or the server cannot run", () => {
-  const needs = "The engine postgres needs a PostgreSQL, and this deployment has none.";
-  const refused = { code: "start_refused" as const, variables: [] };
-  const given = { message: needs, text: "Correct the start command or the image, then deploy again." };
+test("removes the choice of an engine that cannot run, and deploys a source that names one again", () => {
+  const refused = { code: "engine_unavailable" as const, variables: [] };
   const withEngine = (engine: "postgres" | null) => ({
     ...failed,
     source: "internal_template" as const,
     source_config: { ...failed.source_config, engine },
   });
-  assert.deepEqual(adviceOn(withEngine("postgres"), refused, given), {
-    text: "Give the engine what it needs, or remove the choice of the engine.",
-    command: "pierhead change support --engine default",
-  });
-  assert.deepEqual(adviceOn(withEngine(null), refused, given), { text: given.text, command: "pierhead retry support" });
-  const other = { ...given, message: "The server did not start." };
-  assert.equal(adviceOn(withEngine("postgres"), refused, other).command, "pierhead retry support");
+  assert.equal(wayOut(withEngine("postgres"), refused), "pierhead change support --engine default");
+  assert.equal(wayOut(withEngine(null), refused), "pierhead retry support");
 });

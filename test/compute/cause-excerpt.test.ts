@@ -102,3 +102,10 @@ test("reads a log of hostile lines in time", () => {
   const lines = Array.from({ length: 200 }, () => `${"|".repeat(64_000)}Traceback`);
   assert.match(failedStart(lines).message, /ended with exit code 1/);
 });
+
+test("reports what the engine of an image lacks as a cause of its own", () => {
+  const said =
+    "The engine aegra needs a Redis, and this deployment has none. Set REDIS_URI_CUSTOM among its variables.";
+  const { reason, message } = failedStart(["starting", said]);
+  assert.deepEqual({ reason, message }, { reason: "EngineUnavailable", message: said });
+});

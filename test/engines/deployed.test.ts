@@ -212,7 +212,8 @@ test("a deployment that chooses PostgreSQL, whatever its files say, is refused w
     { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
     { timeoutMs },
   );
-  assert.equal(revision.status, "DEPLOY_FAILED");
+  assert.equal(revision.status, "CREATE_FAILED", "nothing is built for it");
+  assert.equal(revision.failure?.code, "engine_unavailable");
   assert.match(revision.status_message ?? "", /needs a PostgreSQL.*POSTGRES_URI_CUSTOM/);
 });
 

@@ -76,6 +76,23 @@ for (const [title, configured] of [
 }
 
 eachDatabase(
+  "a revision whose chosen engine lacks a database fails before its build, and names what to set",
+  async (db) => {
+    const { id, revisionId, databases, sealer } = await makeOwner(db);
+    const postgres: DatabaseServer = { ...away, ensure: async () => undefined };
+    const configured = { ...databases, shared: { postgres, redis: null } };
+    await db.query(
+      sql`update revisions set source_config = source_config || '{"engine": "aegra"}' where id = ${revisionId}`,
+    );
+    await reconcileDeployment(passDeps(db, { databases: configured, sealer }), id, never);
+    const failed = await readRevision(db, revisionId);
+    assert.equal(failed?.status, "CREATE_FAILED");
+    assert.equal(failed?.failure?.code, "engine_unavailable");
+    assert.match(failed?.status_message ?? "", /^The engine aegra needs a Redis, .* Set REDIS_URI_CUSTOM among/);
+  },
+);
+
+eachDatabase(
   "a forced delete reports what it leaves on a server that is away, and any other delete waits",
   async (db) => {
     const { id, databases } = await makeOwner(db);

@@ -105,7 +105,7 @@ const isPythonProject = (project: { kind: string }): project is PythonProject =>
 
 const unfit = (chosen: string, because: string, possible: string) =>
   new BuildFailure(
-    "ConfigInvalid",
+    "EngineUnavailable",
     `The deployment chose engine "${chosen}", but ${because}. Possible is ${possible}. Change it: pierhead change NAME --engine default`,
   );
 

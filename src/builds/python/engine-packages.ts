@@ -58,13 +58,13 @@ const onAegra: EnginePackages = {
     const isNamed = wanted.version !== null && !wanted.isPreference;
     if (isNamed && !isVersionIn(`${wanted.version}.99`, range)) {
       throw new BuildFailure(
-        "Unsupported",
+        "EngineUnavailable",
         `${wanted.from} is ${wanted.version} in ${configPath}, but engine "aegra" needs Python ${aegraPythonMin} or newer. Change it, or choose engine "memory".`,
       );
     }
     if (memoryOnly.length > 0) {
       throw new BuildFailure(
-        "ConfigInvalid",
+        "EngineUnavailable",
         `${configPath} has ${memoryOnly.join(" and ")}, which engine "aegra" does not know. Remove the key, or choose engine "memory".`,
       );
     }

@@ -131,9 +131,11 @@ function notFound({ version, from, ranges }: WantedPython, seen: string[], hasUv
   );
   const named = version === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${version} (${from})`;
   const what = [named, ...required].join(" and ");
-  const advice = version === null && ranges.length === 0 ? "" : ", or change the requirement";
+  const isOfEngine = ranges.some((one) => one.from.startsWith("engine "));
+  const other = isOfEngine ? ', or choose engine "memory"' : ", or change the requirement";
+  const advice = version === null && ranges.length === 0 ? "" : other;
   return new BuildFailure(
-    "ToolchainFailed",
+    isOfEngine ? "EngineUnavailable" : "ToolchainFailed",
     `The agent needs ${what}, but this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. ${hasUv ? "uv finds no such Python to download. Install it" : "Install it, or install uv, which downloads it"}${advice}.`,
   );
 }

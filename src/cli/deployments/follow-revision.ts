@@ -10,7 +10,7 @@ import { maskSecrets } from "../terminal/mask.ts";
 import { createSteps, type Steps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { duration, parseDuration, shortId } from "../terminal/text.ts";
-import { adviceOn } from "./way-out.ts";
+import { wayOut } from "./way-out.ts";
 
 export interface FollowOptions {
   /** Commander's form of `--no-wait`. */
@@ -150,11 +150,10 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
 }
 
 /** Returns what to do about a failure, with the command unless it only shows the log that the hints name. */
-function nextSteps(deployment: Deployment, { id, status_message: message }: Revision, failure: Failure): string[] {
-  const asFailed = { ...deployment, latest_revision_id: id };
-  const { text, command } = adviceOn(asFailed, failure, { message, text: actionOf(failure).text });
+function nextSteps(deployment: Deployment, { id }: Revision, failure: Failure): string[] {
+  const command = wayOut({ ...deployment, latest_revision_id: id }, failure);
   const isLog = command === null || command.startsWith("pierhead logs");
-  return [text, ...(isLog ? [] : [`Next:          ${command}`])];
+  return [actionOf(failure).text, ...(isLog ? [] : [`Next:          ${command}`])];
 }
 
 /** Prints the `--json` answer, which includes the deployment and the revision, and returns the failure. */

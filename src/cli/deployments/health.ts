@@ -2,7 +2,7 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { HealthWord } from "../../contract/deployments/health.ts";
 import type { Paint, Style } from "../terminal/terminal.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { adviceOn } from "./way-out.ts";
+import { wayOut } from "./way-out.ts";
 
 /** How the command line shows each health word. */
 const shown: Readonly<Record<HealthWord, { text: string; style: Style }>> = {
@@ -42,15 +42,15 @@ export function healthLines(deployment: Deployment, paint: Paint): string[] {
   const { health } = deployment as Observed;
   if (health?.next_action == null) return [];
   const { text } = health.next_action;
-  const advice = adviceOn(deployment, health.failure, { message: health.message, text });
+  const command = health.failure == null ? null : wayOut(deployment, health.failure);
   const [first = "", ...rest] = harmless(health.message ?? "").split("\n");
   const message = first.replace(/ Last lines:$/, "");
   const lines = rest.filter((line) => line.trim() !== "").slice(-logLinesMax);
   return [
     ...(message === "" ? [] : [message]),
     ...lines.map((line) => paint("dim", `  ${line}`)),
-    paint("bold", advice.text),
-    ...(advice.command === null ? [] : [`  ${harmless(advice.command)}`]),
+    paint("bold", text),
+    ...(command === null ? [] : [`  ${harmless(command)}`]),
     ...(health.can_roll_back ? [`  pierhead rollback ${harmless(deployment.name)}`] : []),
   ];
 }

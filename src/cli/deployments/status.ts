@@ -93,6 +93,7 @@ function render(session: Session, deployment: Deployment, { revisions, replicas,
     ["  URL", harmless(deployment.url ?? "none yet")],
     ["  Source", describeSource(deployment)],
     ...engineFacts(deployment, revisions),
+    ...chosenEngine(deployment, revisions),
     ...replicaFacts(replicas),
     ...runFacts(runs),
     ["  Type", deployment.source_config.deployment_type ?? "-"],
@@ -117,6 +118,15 @@ function engineFacts({ active_revision_id: active }: Deployment, revisions: Revi
   if (engine === null) return [];
   const reason = because === null ? "" : ` (${engineReasons[because]})`;
   return [["  Engine", `${engine}: ${engines[engine].title}${reason}`]];
+}
+
+/** The engine that the next deploys get, when it is not the one that serves. */
+function chosenEngine({ name, active_revision_id: active, source_config: config }: Deployment, revisions: Revision[]) {
+  const { engine } = config;
+  if (engine == null || revisions.find(({ id }) => id === active)?.engine === engine) return [];
+  return [
+    ["  Chosen", `engine ${engine} for each deploy. To remove the choice: pierhead change ${name} --engine default`],
+  ];
 }
 
 /** The queue of an engine that counts its runs. */

@@ -15,6 +15,7 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
   if (code === "variables_missing") return `pierhead env set ${name} ${variables.join(" ") || "VARIABLE"}`;
   if (code === "out_of_memory") return largerSize(deployment) ?? deployAgain(deployment);
   if (code === "command_invalid") return correctCommand(deployment);
+  if (code === "engine_unavailable") return withoutEngine(deployment);
   if (code === "image_missing") return `pierhead change ${name} --image IMAGE`;
   if (code === "config_missing") return `pierhead change ${name} --config PATH`;
   if (code === "ref_missing") return `pierhead change ${name} --ref BRANCH`;
@@ -26,24 +27,11 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
   return null;
 }
 
-/**
- * Returns what to do about a failure, and the command; null: there is none.
- * @param message of the failure, which tells whether the engine that the deployment chose is the reason.
- * @param text what the server advises
- */
-export function adviceOn(
-  deployment: Subject,
-  failure: Failure | null | undefined,
-  { message, text }: { message: string | null; text: string },
-): { text: string; command: string | null } {
-  if (deployment.source_config.engine != null && engineNamed.test(message ?? "")) {
-    const command = `pierhead change ${deployment.name} --engine default`;
-    return { text: "Give the engine what it needs, or remove the choice of the engine.", command };
-  }
-  return { text, command: failure == null ? null : wayOut(deployment, failure) };
-}
-
-const engineNamed = /\bengine "?(?:postgres|aegra|file|memory)\b/;
+/** Without a choice of the deployment, the configuration in the source names the engine. */
+const withoutEngine = (deployment: Subject) =>
+  deployment.source_config.engine == null
+    ? deployAgain(deployment)
+    : `pierhead change ${deployment.name} --engine default`;
 
 const buildLog = new Set<FailureCode>(["build_failed", "build_timed_out", "install_failed", "toolchain_failed"]);
 const replicaLog = new Set<FailureCode>(["exited", "never_healthy", "init_failed"]);

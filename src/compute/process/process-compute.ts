@@ -212,7 +212,7 @@ class ProcessCompute implements ProcessComputeDriver {
       this.#add(await Replica.launch(this.#context, spec));
     } catch (error) {
       if (!(error instanceof UnusableSpec)) throw error;
-      this.#add(await Replica.refuse(this.#context, spec, error.message));
+      this.#add(await Replica.refuse(this.#context, spec, error));
       this.#context.notifyChange();
     }
   }

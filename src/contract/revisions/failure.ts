@@ -12,6 +12,7 @@ export const failureCodes = [
   "archive_refused",
   "image_missing",
   "database_unavailable",
+  "engine_unavailable",
   // The build.
   "config_missing",
   "config_invalid",

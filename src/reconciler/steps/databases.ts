@@ -1,3 +1,4 @@
+import { engineLacks } from "../../base/engine-lacks.ts";
 import { failure as failureOf } from "../../domain/failures.ts";
 import { effectiveSizes } from "../../domain/sizes.ts";
 import {
@@ -122,6 +123,31 @@ export async function checkDatabase(
       : { message: notProvisionedYet(failure.reason), retryInMs: retryWhileWaitedForMs };
   }
 }
+
+/**
+ * Checks before a build that a deployment has the databases of the engine that it chose. Only its configuration names another engine,
+ * which the build reads. A cluster creates the databases itself.
+ * @returns what is missing; null: nothing is
+ */
+export async function missingOfEngine(
+  { store, databases }: Pick<DatabaseDeps, "store" | "databases">,
+  { deployment_id: id, secret_set_id: setId, source_config: config }: RevisionRow,
+): Promise<string | null> {
+  const { engine, listener_id: listenerId } = config;
+  if ((engine !== "postgres" && engine !== "aegra") || listenerId != null) return null;
+  const secrets = await readSecrets(store, id, setId);
+  const kinds = databases === null ? undefined : await store.findDatabaseKinds(id);
+  const needed = engine === "aegra" ? services : (["postgres"] as const);
+  const missing = needed.find((service) => {
+    const isGiven = secrets[customNames[service]] || secrets[givenNames[service]];
+    return !isGiven && (kinds?.[service] ?? "none") === "none";
+  });
+  if (missing === undefined) return null;
+  return `${engineLacks(engine, missing === "postgres" ? "POSTGRES" : "REDIS")}.`;
+}
+
+/** Variables by which an agent server finds its databases. A deployment may set them itself. */
+const givenNames = { postgres: "DATABASE_URI", redis: "REDIS_URI" } as const;
 
 /**
  * Drops the databases that were created for a deployment. Databases that it brought itself are not touched.

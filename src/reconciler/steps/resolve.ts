@@ -10,7 +10,7 @@ import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
 import { buildTargetOf } from "./build-target.ts";
-import { checkDatabase } from "./databases.ts";
+import { checkDatabase, missingOfEngine } from "./databases.ts";
 import { moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
 import { type Resolution, resolveImage } from "./resolve-image.ts";
@@ -33,6 +33,8 @@ export async function resolveRevision(
     if (retryInMs !== null) return { kind: "later", retryInMs, because: message, isProblem: true };
     return fail("the database cannot be used", message, failure("database_unavailable"));
   }
+  const lacking = await missingOfEngine(deps, revision);
+  if (lacking !== null) return fail("the engine cannot run", lacking, failure("engine_unavailable"));
   const found = await resolveContent(deps, revision, signal);
   if (!found.ok) return fail("the source cannot be used", found.message, found.failure);
   const config = revision.source_revision_config;

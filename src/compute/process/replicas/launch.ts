@@ -3,6 +3,7 @@ import { closeSync, openSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { engineLacks } from "../../../base/engine-lacks.ts";
 import type { Artifact, StartPlan } from "../../../contract/listeners/assignment.ts";
 import type { ReplicaSpec } from "../../compute.ts";
 import { writeJson } from "../../json-file.ts";
@@ -24,6 +25,12 @@ type DirectoryArtifact = Extract<Artifact, { kind: "directory" }>;
 /** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
   override name = "UnusableSpec";
+  readonly reason: "StartError" | "EngineUnavailable";
+
+  constructor(message: string, reason: "StartError" | "EngineUnavailable" = "StartError") {
+    super(message);
+    this.reason = reason;
+  }
 }
 
 /** Returns the artifact. @throws UnusableSpec when this driver cannot run it, its files are missing, or the environment is invalid. */
@@ -51,14 +58,13 @@ function checkDatabases({ start, ...artifact }: DirectoryArtifact, env: Record<s
   if (start.runner === "command") return;
   const engine = start.runner === "langgraph-js" && start.engine_dir !== undefined ? "postgres" : artifact.engine;
   if (engine !== "postgres" && engine !== "aegra") return;
-  for (const [service, title, variable] of [
-    ["POSTGRES", "a PostgreSQL", "DATABASE_URI"],
-    ["REDIS", "a Redis", "REDIS_URI"],
+  for (const [service, variable] of [
+    ["POSTGRES", "DATABASE_URI"],
+    ["REDIS", "REDIS_URI"],
   ] as const) {
     if (env[variable] || (engine === "postgres" && service === "REDIS")) continue;
-    throw new UnusableSpec(
-      `The engine ${engine} needs ${title}, and this deployment has none. Set ${service}_URI_CUSTOM among its variables, or start the server with PIERHEAD_AGENT_${service}_URL and create the deployment again, or remove engine from ${start.config_path}.`,
-    );
+    const otherwise = `, or remove engine from ${start.config_path}.`;
+    throw new UnusableSpec(`${engineLacks(engine, service)}${otherwise}`, "EngineUnavailable");
   }
 }
 

@@ -26,7 +26,7 @@ import {
   signalAll,
   signalProcess,
 } from "../system/processes.ts";
-import { checkSpec, type Gate, type LaunchContext, prepareStart, spawnGate } from "./launch.ts";
+import { checkSpec, type Gate, type LaunchContext, prepareStart, spawnGate, type UnusableSpec } from "./launch.ts";
 import { probe } from "./probe.ts";
 import {
   newRecord,
@@ -137,13 +137,17 @@ export class Replica {
   }
 
   /** Records a replica that can never be started as exited, so that its cause is reported. */
-  static async refuse(context: ReplicaContext, spec: ReplicaSpec, message: string): Promise<Replica> {
+  static async refuse(
+    context: ReplicaContext,
+    spec: ReplicaSpec,
+    { reason, message }: Pick<UnusableSpec, "reason" | "message">,
+  ): Promise<Replica> {
     const limit = "not enforced: nothing was started";
     const limits = { memory: limit, cpu: limit };
     const record = newRecord(spec, { runner: "command", healthPath: "/", cgroups: [], limits });
     const { directory, ...files } = replicaFiles(context.dataDir, spec.replicaId);
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    await writeJson(files.exit, { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] });
+    await writeJson(files.exit, { reason, message, exitCode: null, signal: null, lastLines: [] });
     await writeJson(files.record, record);
     return Replica.adopt(context, record);
   }
