@@ -59,7 +59,16 @@ export function explainExit(
     return { ...facts, ...cause, lastLines: lacking.proof };
   if (missing === null) return { ...facts, ...cause };
   const lines = excerpt?.lines ?? facts.lastLines;
-  return { ...facts, ...cause, lastLines: proofLines(lines, missing.line), variables: missing.names };
+  return { ...facts, ...cause, lastLines: proofLines(lines, missing.line), variables: askedOf(missing.names, ending) };
+}
+
+/** More names are most likely those of optional settings. */
+const alsoAskedMax = 4;
+
+/** Returns the missing variables, with the others that the project names and that are not set, so that users set all of them at once. */
+function askedOf(names: string[], { unsetVariables = [] }: ObservedExit): string[] {
+  const others = unsetVariables.filter((name) => !names.includes(name));
+  return others.length > alsoAskedMax ? names : [...names, ...others];
 }
 
 /** Whether a line is the last one of an image whose engine has no database (langgraph-js-start.ts, langgraph-python-start.py). */

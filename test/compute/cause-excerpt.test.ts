@@ -109,3 +109,10 @@ test("reports what the engine of an image lacks as a cause of its own", () => {
   const { reason, message } = failedStart(["starting", said]);
   assert.deepEqual({ reason, message }, { reason: "EngineUnavailable", message: said });
 });
+
+test("reports the other variables that the project names with the missing one, unless they are many", () => {
+  const log = serverLog("KeyError: 'FIRST_KEY'");
+  assert.deepEqual(failedStart(log, ["SECOND_KEY", "FIRST_KEY"]).variables, ["FIRST_KEY", "SECOND_KEY"]);
+  const many = Array.from({ length: 9 }, (_, n) => `OPTION_${n}`);
+  assert.deepEqual(failedStart(log, many).variables, ["FIRST_KEY"]);
+});
