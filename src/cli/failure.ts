@@ -62,14 +62,46 @@ export function explainFailure(error: unknown, signal: AbortSignal): CliFailure 
 }
 
 function explainRefusal(failure: ApiFailure): CliFailure {
-  const { status, detail, requestId, call } = failure;
+  const { status, detail, requestId } = failure;
   const isAuth = status === 401 || status === 403;
-  return new CliFailure(`${call} was refused (${status}).`, {
+  return new CliFailure(`The server refused this (${status}).`, {
     exitCode: isAuth ? exitCodes.auth : exitCodes.error,
-    because: detail,
+    because: inWords(detail),
     hints: hintsFor(failure),
     requestId,
   });
+}
+
+/** Options that set the fields which a refusal names. */
+const options: Readonly<Record<string, string>> = {
+  build_command: "--build-command",
+  deployment_tier: "--size",
+  deployment_type: "--type",
+  engine: "--engine",
+  image_uri: "--image",
+  install_command: "--install-command",
+  k8s_namespace: "--namespace",
+  langgraph_config_path: "--config",
+  listener_id: "--listener",
+  listener_selector: "--where",
+  repo_ref: "--ref",
+  template_id: "--template",
+};
+
+/** Names options of the command line instead of fields of the API, and no id that the user did not type. */
+function inWords(detail: string): string {
+  return detail
+    .replaceAll(
+      /(['"]?)(?:body\.)?(?:source_config|source_revision_config)\.(?:listener_config\.)?(\w+)\1/g,
+      (all, _, field) => (typeof field === "string" ? (options[field] ?? all) : all),
+    )
+    .replaceAll(/^body\.(\w+):/gm, (_all, field) => `${options[String(field)] ?? field}:`)
+    .replace(/^Source (?:revision )?configuration error: (?=--)/, "")
+    .replace(/\bfor source 'internal_source'/, "to a directory")
+    .replace(/\bfor source 'github'/, "to a git URL")
+    .replace(/\bfor source '(?:internal|external)_docker'/, "to an image")
+    .replace(/\bfor source 'internal_template'/, "to a template")
+    .replaceAll(/\bdeployment ID [0-9a-f-]{36}\b/g, "this deployment");
 }
 
 function hintsFor({ status, detail }: ApiFailure): string[] {
@@ -85,6 +117,13 @@ function hintsFor({ status, detail }: ApiFailure): string[] {
   if (status === 403) return ["This key lacks permission. Use a key with a higher role, or one for this workspace."];
   if (status === 409 && detail.startsWith("A deployment named"))
     return ["A deployment keeps its name until it is deleted: pierhead list --status AWAITING_DELETE"];
+  const name = /^'([^']+)' /.exec(detail)?.[1];
+  const engine = /\bChange its engine to '(\w+)'/.exec(detail)?.[1];
+  if (name !== undefined && engine !== undefined)
+    return [`Change the engine: pierhead change ${name} --engine ${engine}`];
+  const type = /\bDeploy the source under a new name with type '(\w+)'/.exec(detail)?.[1];
+  if (type !== undefined)
+    return [`Deploy it under a new name: pierhead deploy DIRECTORY --name NEW-NAME --type ${type}`];
   if (status >= 500) return ["Search the server's log for the request id."];
   return [];
 }

@@ -11,6 +11,7 @@ import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { describeRevision } from "./describe-revision.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName, nameTaken } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
@@ -46,7 +47,7 @@ export async function deployDirectory(session: Session, directory: string, optio
 
     steps.begin("Upload");
     const patched = await sendArchive(session, archive, { name, project, variables, options });
-    steps.note(archive.sha256.slice(0, 12));
+    steps.note(describeRevision(patched).replace(/^upload /, ""));
     await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
   } finally {
     steps.close();

@@ -63,7 +63,14 @@ export async function followRevision(
   const { terminal } = session;
   terminal.say(`${terminal.paintErr("green", "Deployed")} ${served.name} in ${duration(steps.elapsedMs())}`);
   session.answer(outcome(served, revision, steps), () => (served.url === null ? undefined : harmless(served.url)));
-  terminal.say(`  Revision  ${shortId(revision.id)}\n  Next      pierhead logs ${served.name} -f`);
+  const next = [callOf(served, revision), `pierhead logs ${served.name} -f`].filter((line) => line !== null);
+  terminal.say(`  Revision  ${shortId(revision.id)}\n  Next      ${next.join("\n            ")}`);
+}
+
+/** Returns the command that calls an agent: by its protocol if Pierhead runs its server, and otherwise by its address. */
+function callOf({ name, url }: Deployment, { engine }: Revision): string | null {
+  if (engine != null && engine !== "own") return `pierhead invoke ${name} "Hello"`;
+  return url === null ? null : `curl ${harmless(url)}/`;
 }
 
 async function wait(

@@ -187,5 +187,14 @@ function colorOf({ status }: Revision): Style {
 
 function describeSource({ source, source_config: config }: Deployment): string {
   const where = config.repo_url ?? config.template_id;
-  return where === null ? source : `${source} ${harmless(where)}`;
+  const what = sources[source] ?? source;
+  return where === null ? what : `${what} ${harmless(where)}`;
 }
+
+const sources: Readonly<Record<string, string>> = {
+  github: "git repository",
+  internal_source: "uploaded directory",
+  internal_template: "template",
+  internal_docker: "image",
+  external_docker: "image",
+};

@@ -226,6 +226,8 @@ async function checkDisk({ dataDir }: Connection): Promise<Finding> {
 
 function checkServer({ url, urlFrom }: Connection, server: ServerAnswer): Finding {
   const where = `${url} (from ${urlFrom})`;
+  if (!server.isThere && urlFrom === "default")
+    return warning("none has been started here yet", "Start one: pierhead up. Or name one: pierhead login URL");
   if (!server.isThere)
     return failed(
       `${where}: ${server.problem}`,
@@ -268,7 +270,13 @@ function checkClock({ clockSkewMs }: ServerAnswer): Finding {
     : warning(skew, "Synchronize the clocks of both machines with NTP.");
 }
 
-async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, server: ServerAnswer): Promise<Finding> {
+async function checkKey(
+  { apiKey, apiKeyFrom, urlFrom }: Connection,
+  client: Client,
+  server: ServerAnswer,
+): Promise<Finding> {
+  if (apiKey === undefined && urlFrom === "default" && !server.isThere)
+    return ok("none yet: the first start of a server writes one");
   if (apiKey === undefined)
     return failed("none", "Set PIERHEAD_API_KEY, or use --api-key-file FILE or the server's --data-dir");
   if (!server.isThere) return warning(`from ${apiKeyFrom}, not tried`, "Start the server first.");

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { deploymentExample, revisionExample } from "../../src/contract/examples.ts";
+import { startAnswering } from "../client/answering.ts";
+import { createDirectory, runCli } from "./run-cli.ts";
+
+const deployment = { ...deploymentExample, name: "support" };
+
+/** Runs a command against a server that has one deployment and refuses each change of it. */
+async function refused(argv: string[], detail: unknown, status = 400) {
+  await using server = await startAnswering(({ method }) =>
+    method === "GET" ? { status: 200, body: { resources: [deployment], offset: 1 } } : { status, body: { detail } },
+  );
+  const { stderr } = await runCli([...argv, "--url", server.url], { env: { PIERHEAD_API_KEY: "k" } });
+  return stderr;
+}
+
+test("names options instead of fields of the API in a refusal", async () => {
+  const input = "Input should be 'default', 'file', 'memory', 'postgres' or 'aegra'";
+  const body = [{ type: "enum", loc: ["body", "source_config", "engine"], msg: input, input: "foo" }];
+  const engine = await refused(["change", "support", "--engine", "foo"], body, 422);
+  assert.match(engine, /--engine: Input should be 'default'/);
+  const ref = await refused(
+    ["change", "support", "--ref", "main"],
+    "Source revision configuration error: 'source_revision_config.repo_ref' is not applicable for source 'internal_source'.",
+  );
+  assert.match(ref, /^ {2}--ref is not applicable to a directory\.$/m);
+  const retry = await refused(
+    ["retry", "support"],
+    `The newest revision of deployment ID ${deployment.id} did not fail.`,
+  );
+  assert.match(retry, /The newest revision of this deployment did not fail\./);
+  for (const said of [engine, ref, retry])
+    assert.doesNotMatch(said, /source_\w*config|\/v2\/|[0-9a-f]{8}-[0-9a-f]{4}-/);
+});
+
+test("says the command that makes a deployment scale or sleep", async () => {
+  const memory =
+    "'support' can only run one replica: its server keeps threads. Change its engine to 'aegra', and scale it then.";
+  assert.match(await refused(["scale", "support", "2"], memory), /pierhead change support --engine aegra/);
+  const prod = "'support' is of type 'prod'. Deploy the source under a new name with type 'dev_zero' to let it sleep.";
+  assert.match(
+    await refused(["scale", "support", "0-3"], prod),
+    /pierhead deploy DIRECTORY --name NEW-NAME --type dev_zero/,
+  );
+});
+
+test("shows that an engine with its state in one process has one replica", async () => {
+  const revision = { ...revisionExample, engine: "memory", rollout: "handover" };
+  const replica = {
+    ...{ id: "r1", revision_id: revision.id, revision_number: 1, phase: "ready" },
+    ...{ restarts: 0, started_at: "2026-01-01T00:00:00Z", limits: { memory: "", cpu: "" } },
+  };
+  const source_config = { ...deployment.source_config, listener_id: null };
+  const active = { ...deployment, source_config, active_revision_id: revision.id };
+  await using server = await startAnswering(({ url }) => {
+    if (url.includes("/replicas"))
+      return { status: 200, body: { replicas: [replica], last_exit: null, exits_in_a_row: 0, asleep: false } };
+    return { status: 200, body: url.includes("/revisions/") ? revision : { resources: [active], offset: 1 } };
+  });
+  const { stdout, stderr } = await runCli(["ps", "support", "--url", server.url], { env: { PIERHEAD_API_KEY: "k" } });
+  assert.match(stdout, /Scale: 1 replica, because the engine memory keeps the state in one process/, stderr);
+});
+
+test("doctor passes before the first start of a server, and says how to start one", async () => {
+  await using data = await createDirectory();
+  const { code, stdout } = await runCli(["doctor", "--data-dir", `${data.directory}/none`]);
+  assert.match(stdout, /! server +none has been started here yet\n +Start one: pierhead up/);
+  assert.equal(code, 0, stdout);
+});
