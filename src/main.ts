@@ -5,7 +5,7 @@ const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 
 if (major < wanted.major || (major === wanted.major && minor < wanted.minor)) {
   console.error(
-    `Pierhead needs Node ${wanted.major}.${wanted.minor} or newer, this is ${process.versions.node}: install it from https://nodejs.org, or run "npm start" in a clone.`,
+    `Pierhead needs Node ${wanted.major}.${wanted.minor} or newer, this is ${process.versions.node}: install it from https://nodejs.org, or beside the package by "npm install node@24" and use "npx pierhead". In a clone, run "npm start".`,
   );
   process.exitCode = 1;
 } else {

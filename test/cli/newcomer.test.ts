@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { deploymentExample, revisionExample } from "../../src/contract/examples.ts";
 import { startAnswering } from "../client/answering.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
@@ -67,4 +69,15 @@ test("doctor passes before the first start of a server, and says how to start on
   const { code, stdout } = await runCli(["doctor", "--data-dir", `${data.directory}/none`]);
   assert.match(stdout, /! server +none has been started here yet\n +Start one: pierhead up/);
   assert.equal(code, 0, stdout);
+});
+
+test("names a way to a newer Node on a machine with an old one", async () => {
+  const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })";
+  const argv = ["--import", `data:text/javascript,${encodeURIComponent(old)}`, "src/main.ts", "version"];
+  const { code, stderr } = await promisify(execFile)(process.execPath, argv).then(
+    () => ({ code: 0, stderr: "" }),
+    (error: { code: number; stderr: string }) => error,
+  );
+  assert.equal(code, 1);
+  assert.match(stderr, /needs Node 22\.19 or newer, this is 20\.20\.2: .*"npm install node@24" and use "npx pierhead"/);
 });
