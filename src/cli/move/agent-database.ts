@@ -24,9 +24,17 @@ export interface Reachable {
  */
 export type AgentDatabase = Reachable | { kind: "none" } | { kind: "custom" } | { kind: "byHand" };
 
+type End = "from" | "to";
+
 /** Where the operator's PostgreSQL servers are. The target is often another region. */
-const adminUrlOf = (env: Environment, end: "from" | "to") =>
+const adminUrlOf = (env: Environment, end: End) =>
   (end === "to" ? env["PIERHEAD_TARGET_POSTGRES_URL"] : undefined) || env["PIERHEAD_AGENT_POSTGRES_URL"];
+
+/** Where the container engines are. */
+const engineHostOf = (env: Environment, end: End) =>
+  (end === "to" ? env["PIERHEAD_TARGET_DOCKER_HOST"] : undefined) ||
+  env["DOCKER_HOST"] ||
+  "unix:///var/run/docker.sock";
 
 /**
  * Finds the PostgreSQL of a deployment.
@@ -35,7 +43,7 @@ const adminUrlOf = (env: Environment, end: "from" | "to") =>
 export async function findDatabase(
   session: Session,
   { id, name: deployment, secrets, secret_references, source_config: { listener_id: listenerId } }: Deployment,
-  { end, kubectl }: { end: "from" | "to"; kubectl: string | undefined },
+  { end, kubectl }: { end: End; kubectl: string | undefined },
 ): Promise<AgentDatabase> {
   const { context, signal } = session;
   const client = await session.client();
@@ -60,7 +68,7 @@ export async function findDatabase(
       return { kind: "reachable", name, use };
     }
     case "container":
-      return { kind: "reachable", name, use: inContainer(context.env, name) };
+      return { kind: "reachable", name, use: inContainer(context.env, name, end) };
     default:
       if (listenerId === null) return { kind: "none" };
       // The listener decides about these, and the server may know nothing of them.
@@ -73,7 +81,7 @@ export async function findDatabase(
 /** Variables by which a deployment in a cluster names a PostgreSQL of its own. */
 const ownAddresses = new Set(["POSTGRES_URI_CUSTOM", "POSTGRES_URI", "DATABASE_URI"]);
 
-const noAddress = (deployment: string, end: "from" | "to") =>
+const noAddress = (deployment: string, end: End) =>
   new CliFailure(`The PostgreSQL server with the database of ${deployment} is not known here.`, {
     hints: [
       end === "from"
@@ -82,14 +90,14 @@ const noAddress = (deployment: string, end: "from" | "to") =>
     ],
   });
 
-function inContainer(env: Environment, name: string): Reachable["use"] {
-  const host = env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
+function inContainer(env: Environment, name: string, end: End): Reachable["use"] {
+  const host = engineHostOf(env, end);
   return async (signal, act) => {
     await using container = await ServiceContainer.find(host, postgresContainerOf(name), signal);
     if (container === undefined) {
       throw new CliFailure(`The container engine at ${host} has no database container ${postgresContainerOf(name)}.`, {
         hints: [
-          "Run the command on the machine with the engine, or set DOCKER_HOST.",
+          `Run the command on the machine with the engine, or set ${end === "to" ? "PIERHEAD_TARGET_DOCKER_HOST" : "DOCKER_HOST"}.`,
           "By hand: docs/guides/moving.md",
         ],
       });
