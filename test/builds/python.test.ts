@@ -203,6 +203,23 @@ test("selects the Python of a server without a LangGraph agent by the same files
   });
 });
 
+test("blames the engine when no Python of the machine runs it, and names the other one", async () => {
+  await using place = await scratch();
+  const bin = await pythons(place.dir, { python3: "3.11.1" });
+  const log = new BuildLog(() => undefined);
+  const context = { ...contextOf(place.dir, `${bin}:/usr/bin:/bin`), log };
+  const wanted = {
+    version: null,
+    from: "",
+    isPreference: false,
+    ranges: [{ range: ">=3.12", from: 'engine "aegra"' }],
+  };
+  await assert.rejects(findPython(context, wanted, null), {
+    reason: "EngineUnavailable",
+    message: /needs Python 3\.11 or newer and >=3\.12 \(engine "aegra"\).*, or choose engine "memory"\.$/,
+  });
+});
+
 test("rejects a project whose requires-python excludes every Python of the agent server", async () => {
   await assert.rejects(pythonFor(requires(">=3.9,<3.11"), { python3: "3.11.1" }), {
     reason: "Unsupported",

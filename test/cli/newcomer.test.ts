@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { deploymentExample, revisionExample } from "../../src/contract/examples.ts";
+import { describeReturn } from "../../src/cli/deployments/rollback.ts";
+import { deploymentExample, revisionExample, rollbackPreviewExample } from "../../src/contract/examples.ts";
+import type { RollbackPreview } from "../../src/contract/revisions/run-again.ts";
 import { startAnswering } from "../client/answering.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
 
@@ -80,4 +82,18 @@ test("names a way to a newer Node on a machine with an old one", async () => {
   );
   assert.equal(code, 1);
   assert.match(stderr, /needs Node 22\.19 or newer, this is 20\.20\.2: .*"npm install node@24" and use "npx pierhead"/);
+});
+
+test("says that a second rollback undoes the first", () => {
+  const undone = {
+    ...rollbackPreviewExample,
+    from: { ...revisionExample, reason: "rollback", based_on: { id: "x", number: 6 } },
+  };
+  const said = describeReturn({ name: "support" }, undone as unknown as RollbackPreview).join("\n");
+  assert.match(
+    said,
+    /itself a rollback to 6\. This undoes it and returns to \d+\.\n.*pierhead rollback support REVISION/,
+  );
+  const first = { ...undone, from: revisionExample } as unknown as RollbackPreview;
+  assert.deepEqual(describeReturn({ name: "support" }, first), []);
 });

@@ -29,7 +29,7 @@ export async function rollback(
     const ifUnchanged = await client.getDeployment({ deployment_id: deployment.id }, { signal });
     const preview = await client.previewRollback({ ...ids, code_only }, { signal });
     if (options.dryRun) return dryRun(session, deployment, preview);
-    const text = describePreview(deployment, preview).join("\n");
+    const text = describeBoth(deployment, preview, id);
     if (text !== shown) {
       for (const one of text.split("\n")) terminal.say(one);
       // Another rollback undoes this one, so scripts need no confirmation.
@@ -101,6 +101,21 @@ export function describePreview({ name }: Pick<Deployment, "name">, preview: Rol
     ...(settings.length === 0 ? [] : ["  Settings:", ...settings]),
     ...(variableLines.length === 0 ? [unchanged] : ["  Variables:", ...variableLines]),
     ...(needsBuild ? ["  Its artifact is no longer stored, so its source is built again."] : []),
+  ];
+}
+
+const describeBoth = (deployment: Deployment, preview: RollbackPreview, id: string | undefined) =>
+  [...describePreview(deployment, preview), ...(id === undefined ? describeReturn(deployment, preview) : [])].join(
+    "\n",
+  );
+
+/** Returns what users should know who roll back twice: the second rollback undoes the first. */
+export function describeReturn({ name }: Pick<Deployment, "name">, { from, to }: RollbackPreview): string[] {
+  if (from?.reason !== "rollback") return [];
+  const first = from.based_on?.number == null ? "" : ` to ${from.based_on.number}`;
+  return [
+    `  The revision that serves is itself a rollback${first}. This undoes it and returns to ${to.number ?? shortId(to.id)}.`,
+    `  To go further back, name a revision: pierhead rollback ${harmless(name)} REVISION`,
   ];
 }
 
