@@ -104,10 +104,12 @@ test("on a phone the filters take one line, and a sheet has the choices with the
   await sheet.getByLabel("Tag", { exact: true }).selectOption({ label: "team: payments" });
   await sheet.getByLabel("Type").selectOption({ label: "Production" });
   await page.waitForURL(({ searchParams: found }) => found.has("type") && found.get("q") === "tag:team=payments");
+  await rows.filter({ hasText: "orders" }).waitFor({ state: "detached" });
+  // Rows of an older search are pale.
+  await page.waitForFunction(() => getComputedStyle(document.querySelector("tbody") as Element).opacity === "1");
   assert.deepEqual(await findings(page), []);
   await sheet.getByRole("button", { name: "Show deployments" }).click();
   await sheet.waitFor({ state: "detached" });
-  await rows.filter({ hasText: "orders" }).waitFor({ state: "detached" });
   await line.getByRole("button", { name: "Filters, 2 active" }).click();
   await sheet.getByRole("button", { name: "Drop the filters" }).click();
   await page.waitForURL(({ searchParams: found }) => !found.has("type") && !found.has("q"));
