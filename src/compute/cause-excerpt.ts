@@ -16,6 +16,9 @@ export interface CauseExcerpt {
 const framesMax = 4;
 const saidMax = 8;
 
+/** Maximum lines in a report (`Cause` in the contract). Some versions of Python print long statements in frames. */
+const linesMax = 30;
+
 /** Longer lines are neither headings nor frames. The limit keeps a hostile line from costing seconds. */
 const lineCharsMax = 1_000;
 
@@ -23,7 +26,7 @@ const isHeading = (line: string) => line.length <= lineCharsMax && line.endsWith
 
 /** What follows an exception in a log and does not belong to its message. */
 const afterwards =
-  /^\s*$|^The above exception was |^During handling of the above |^Could not import python module for graph:|^(?:error|ERROR|INFO|WARNING|CRITICAL|DEBUG)\b|^\d{4}-\d\d-\d\d |(?:^|\s)(?:thread_name|logger|action|location)=/;
+  /^\s*$|^The above exception was |^During handling of the above |^Could not import python module for graph:|^[\s|]*\+-+|^(?:error|ERROR|INFO|WARNING|CRITICAL|DEBUG)\b|^\d{4}-\d\d-\d\d |(?:^|\s)(?:thread_name|logger|action|location)=/;
 
 /**
  * Returns the traceback behind a failed start; null: the log has none. Servers log one exception several times, each time with more of
@@ -47,7 +50,7 @@ function tracebackAt(lines: readonly string[], at: number, indent: string): Caus
   const frames = ownFrames(rest.slice(0, end === -1 ? rest.length : end));
   const said = end === -1 ? [] : messageOf(rest.slice(end));
   const starts = frames.flatMap((line, index) => (frameLocation(line) === null ? [] : [index]));
-  const shown = frames.slice(starts.at(-framesMax) ?? 0);
+  const shown = frames.slice(starts.at(-framesMax) ?? 0).slice(-(linesMax - 1 - said.length));
   const location = starts.map((index) => frameLocation(frames[index] ?? "")).findLast((one) => one?.isOwn === true);
   return {
     lines: ["Traceback (most recent call last):", ...shown, ...said.map(inArtifact)],

@@ -65,10 +65,13 @@ export function explainExit(
 /** More names are most likely those of optional settings. */
 const alsoAskedMax = 4;
 
+/** Maximum names in a report (`Cause` in the contract). */
+const askedMax = 10;
+
 /** Returns the missing variables, with the others that the project names and that are not set, so that users set all of them at once. */
 function askedOf(names: string[], { unsetVariables = [] }: ObservedExit): string[] {
   const others = unsetVariables.filter((name) => !names.includes(name));
-  return others.length > alsoAskedMax ? names : [...names, ...others];
+  return others.length > alsoAskedMax ? names : [...names, ...others].slice(0, askedMax);
 }
 
 /** Whether a line is the last one of an image whose engine has no database (langgraph-js-start.ts, langgraph-python-start.py). */

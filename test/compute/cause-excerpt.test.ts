@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Value } from "typebox/value";
 import { explainExit } from "../../src/compute/exit-cause.ts";
+import { causeWithLog } from "../../src/compute/kubernetes/watch/log-cause.ts";
+import { Cause } from "../../src/contract/listeners/assignment.ts";
 
 /** Names the directory of an artifact. */
 const digest = "0a".repeat(32);
@@ -115,4 +118,42 @@ test("reports the other variables that the project names with the missing one, u
   assert.deepEqual(failedStart(log, ["SECOND_KEY", "FIRST_KEY"]).variables, ["FIRST_KEY", "SECOND_KEY"]);
   const many = Array.from({ length: 9 }, (_, n) => `OPTION_${n}`);
   assert.deepEqual(failedStart(log, many).variables, ["FIRST_KEY"]);
+});
+
+test("reports no more lines and variables than a report may have", () => {
+  const statement = Array.from({ length: 60 }, (_, n) => `    part_${n},`);
+  const log = [
+    "Traceback (most recent call last):",
+    '  File "/srv/agent.py", line 1, in <module>',
+    ...statement,
+    "ValueError: no model",
+  ];
+  const exited = { reason: "Exited", message: "It ended.", exit_code: 1, signal: null, last_lines: [] };
+  const cause = causeWithLog(exited, log);
+  assert.ok(Value.Check(Cause, cause), `${cause.last_lines.length} lines`);
+  assert.equal(cause.last_lines.at(-1), "ValueError: no model");
+
+  const settings = Array.from({ length: 10 }, (_, n) => [`setting_${n}`, "  Field required [type=missing]"]).flat();
+  const { variables } = failedStart(["ValidationError: 10 validation errors for Settings", ...settings], ["OTHER_KEY"]);
+  assert.equal(variables?.length, 10);
+});
+
+test("leaves out the lines that exception groups draw around their members", () => {
+  const { lastLines } = failedStart([
+    "  + Exception Group Traceback (most recent call last):",
+    '  |   File "/srv/main.py", line 9, in main',
+    "  |     async with TaskGroup() as tasks:",
+    "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+    "  +-+---------------- 1 ----------------",
+    "    | Traceback (most recent call last):",
+    '    |   File "/srv/main.py", line 4, in load',
+    '    |     raise ValueError("no model")',
+    "    | ValueError: no model",
+    "    +------------------------------------",
+  ]);
+  assert.deepEqual(lastLines.slice(1), [
+    '  File "/srv/main.py", line 4, in load',
+    '    raise ValueError("no model")',
+    "ValueError: no model",
+  ]);
 });
