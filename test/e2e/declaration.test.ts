@@ -246,6 +246,12 @@ test("some resources can be declared; the others stay as they are", async () => 
   assert.equal((await at.run(["pull", "sized", "--file", "new.yaml"])).code, 0);
   const pulled = await readFile(path.join(at.directory, "new.yaml"), "utf8");
   assert.match(pulled, /resources:\n {6}cpu: 0.2\n {6}max_scale: 2\n {6}memory_mb: 700\n$/);
+
+  // Only deployers see what a deployment was given.
+  const { key } = await server.client.createApiKey({ body: { name: "reader of sizes", role: "reader" } });
+  const env = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: key };
+  const read = await runCli(["pull", "sized", "--file", "read.yaml"], { cwd: at.directory, env });
+  assert.equal(read.code, 0, read.stderr);
 });
 
 test("applying a file again fails as long as the newest revision has failed", async () => {

@@ -1,3 +1,4 @@
+import { ApiFailure } from "../../client/failure.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { ResourceSpec } from "../../contract/deployments/resource-spec.ts";
 import type { Session } from "../session.ts";
@@ -11,8 +12,14 @@ export async function givenSizes(
   { id, source_config: config }: Pick<Deployment, "id" | "source_config">,
 ): Promise<ResourceSpec | null> {
   const client = await session.client();
-  const { desired } = await client.debugDeployment({ deployment_id: id }, { signal: session.signal });
-  const { resource_spec: given } = desired as { resource_spec?: ResourceSpec | null };
-  // Servers of earlier versions do not report it.
-  return given === undefined ? config.resource_spec : given;
+  try {
+    const { desired } = await client.debugDeployment({ deployment_id: id }, { signal: session.signal });
+    const { resource_spec: given } = desired as { resource_spec?: ResourceSpec | null };
+    // Servers of earlier versions do not report it.
+    return given === undefined ? config.resource_spec : given;
+  } catch (error) {
+    // Readers see the effective sizes only.
+    if (!(error instanceof ApiFailure) || error.status !== 403) throw error;
+    return config.resource_spec;
+  }
 }
