@@ -48,7 +48,7 @@ export function explainExit(
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
-  const lacks = ending.wasReady ? undefined : ending.lastLines.find(isLackOfEngine);
+  const lacks = ending.wasReady ? undefined : findLackOfEngine(ending.lastLines);
   if (lacks !== undefined) return { ...facts, reason: "EngineUnavailable", message: lacks, lastLines: [] };
   const missing = ending.wasReady ? null : findMissingVariables(ending.lastLines, ending.unsetVariables ?? []);
   const excerpt = ending.wasReady ? null : excerptOf(ending.lastLines, missing?.line);
@@ -74,9 +74,12 @@ function askedOf(names: string[], { unsetVariables = [] }: ObservedExit): string
   return others.length > alsoAskedMax ? names : [...names, ...others].slice(0, askedMax);
 }
 
-/** Whether a line is the last one of an image whose engine has no database (langgraph-js-start.ts, langgraph-python-start.py). */
-export const isLackOfEngine = (line: string): boolean =>
-  /^The engine (?:postgres|aegra) needs a (?:PostgreSQL|Redis), and this deployment has none\./.test(line);
+/** Returns what an image says whose engine has no database (langgraph-js-start.ts, langgraph-python-start.py); undefined: nothing. */
+export function findLackOfEngine(lines: readonly string[]): string | undefined {
+  const form =
+    /^(?:Error: )?(The engine (?:postgres|aegra) needs a (?:PostgreSQL|Redis), and this deployment has none\..*)/;
+  return lines.flatMap((line) => form.exec(line)?.slice(1) ?? [])[0];
+}
 
 /** @param named line that names the missing variables. */
 export function excerptOf(lines: readonly string[], named: string | undefined): CauseExcerpt | null {

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
 import { Value } from "typebox/value";
 import { explainExit } from "../../src/compute/exit-cause.ts";
 import { causeWithLog } from "../../src/compute/kubernetes/watch/log-cause.ts";
@@ -106,11 +110,22 @@ test("reads a log of hostile lines in time", () => {
   assert.match(failedStart(lines).message, /ended with exit code 1/);
 });
 
-test("reports what the engine of an image lacks as a cause of its own", () => {
-  const said =
-    "The engine aegra needs a Redis, and this deployment has none. Set REDIS_URI_CUSTOM among its variables.";
-  const { reason, message } = failedStart(["starting", said]);
-  assert.deepEqual({ reason, message }, { reason: "EngineUnavailable", message: said });
+test("reports what the engine of an image lacks as a cause of its own", async () => {
+  const programs = [
+    [process.execPath, "langgraph-js-start.ts", "langgraph.json", "state", "toolchain", "engine"],
+    ["python3", "langgraph-python-start.py", "launch.json", "shim.py", "state"],
+  ] as const;
+  const cwd = await mkdtemp(path.join(tmpdir(), "pierhead-image-"));
+  after(() => rm(cwd, { recursive: true, force: true }));
+  await writeFile(path.join(cwd, "launch.json"), JSON.stringify({ environment: {}, options: {}, engine: "aegra" }));
+  for (const [program, file, ...argv] of programs) {
+    const start = path.resolve("src/compute/docker/entrypoints", file);
+    const env = { PATH: process.env["PATH"] };
+    const { stderr } = spawnSync(program, [start, ...argv], { cwd, env, encoding: "utf8" });
+    const { reason, message } = failedStart(stderr.split("\n"));
+    assert.equal(reason, "EngineUnavailable", stderr);
+    assert.match(message, /^The engine (?:aegra|postgres) needs a PostgreSQL, .* choose the engine (?:memory|file)\.$/);
+  }
 });
 
 test("reports the other variables that the project names with the missing one, unless they are many", () => {

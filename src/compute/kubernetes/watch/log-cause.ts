@@ -1,5 +1,5 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
-import { excerptOf, isLackOfEngine } from "../../exit-cause.ts";
+import { excerptOf, findLackOfEngine } from "../../exit-cause.ts";
 import { ownFrames } from "../../own-frames.ts";
 import { findMissingVariables, findStartCause } from "../../start-cause.ts";
 
@@ -8,7 +8,7 @@ const lastLinesMax = 30;
 
 /** Adds the end of a container's log to the cause of its exits, and what the log says about it. */
 export function causeWithLog(cause: Cause, lines: readonly string[]): Cause {
-  const lacks = cause.reason === "Exited" ? lines.find(isLackOfEngine) : undefined;
+  const lacks = cause.reason === "Exited" ? findLackOfEngine(lines) : undefined;
   if (lacks !== undefined) return { ...cause, reason: "EngineUnavailable", message: lacks, last_lines: [] };
   const missing = findMissingVariables(lines, []);
   const shown = excerptOf(lines, missing?.line)?.lines ?? ownFrames(lines).slice(-lastLinesMax);
