@@ -181,6 +181,11 @@ test("selects the Python of .python-version, or another one if this server does 
   const [uvThatDownloads, uvThatFails] = ["/bin/true", "/bin/false"];
   assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, uvThatDownloads)).python, "3.14");
   assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, uvThatFails)).version, "3.13.1");
+  // An old Dockerfile must not lead to a Python that the packages refuse.
+  const stale = { Dockerfile: "FROM python:3.11-slim\n", ...requires(">=3.12") };
+  const found = await pythonFor(stale, { python3: "3.13.1" }, uvThatDownloads);
+  assert.equal(found.version, "3.13.1");
+  assert.match(found.log, /Dockerfile names Python 3\.11, which pyproject\.toml does not allow/);
   const old = await pythonFor({ ".python-version": "3.10\n" }, versions);
   assert.match(old.log, /names Python 3\.10, but the agent server needs Python 3\.11 or newer/);
 });

@@ -32,7 +32,8 @@ const probeTimeoutMs = 10_000;
  * @param uv path of uv, which can download a Python itself; null: uv is not installed.
  * @throws BuildFailure `ToolchainFailed` with the versions found and what to install.
  */
-export async function findPython(context: BuildContext, wanted: WantedPython, uv: string | null): Promise<Interpreter> {
+export async function findPython(context: BuildContext, given: WantedPython, uv: string | null): Promise<Interpreter> {
+  const wanted = withoutRefused(context, given);
   const seen: string[] = [];
   const found = await search(context, wanted, uv, seen);
   if (found !== null) return found;
@@ -52,6 +53,17 @@ export async function findPython(context: BuildContext, wanted: WantedPython, uv
     }
   }
   throw notFound(wanted, [...new Set(seen)], uv !== null);
+}
+
+/** Drops a preferred version that a required range excludes, such as that of an old Dockerfile: its installation could only fail. */
+function withoutRefused({ log }: BuildContext, wanted: WantedPython): WantedPython {
+  const { version, from, isPreference, ranges } = wanted;
+  if (version === null || !isPreference) return wanted;
+  const isIn = (range: string) => isVersionIn(`${version}.99`, range) || isVersionIn(`${version}.0`, range);
+  const refusing = ranges.find(({ range }) => !isIn(range));
+  if (refusing === undefined) return wanted;
+  log.say(`Note: ${from} names Python ${version}, which ${refusing.from} does not allow: using another one.`);
+  return { ...wanted, version: null, isPreference: false };
 }
 
 /**
