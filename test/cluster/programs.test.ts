@@ -110,7 +110,7 @@ test("runs programs in a pod with its variables, input, terminal and exit code, 
   await eventually(
     async () => (await run(["exec", "bot", "--", "sh", "-c", `test -d /proc/${pid}`])).code,
     (code) => code === 1,
-    { timeoutMs: 30_000, what: "the end of the program" },
+    { timeoutMs: 60_000, what: "the end of the program" },
   );
 });
 

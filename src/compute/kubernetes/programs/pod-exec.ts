@@ -19,7 +19,8 @@ const channels = { input: 0, output: 1, errors: 2, status: 3, resize: 4, close: 
 /** The fifth version can end the input. Kubernetes 1.30 and newer have it. */
 const protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-const killTimeoutMs = 10_000;
+/** Limit for programs of our own in a container. A busy node takes several seconds to start one. */
+const ownTimeoutMs = 30_000;
 
 /**
  * Starts a program in a container through the API server. Nothing there ends a program, so it gets a mark in its environment, with
@@ -66,7 +67,7 @@ async function runs(api: ApiServer, container: PodContainer, argv: string[]): Pr
   const { connection, output, errors, endInput, ended } = await open(api, container, argv, false);
   for (const stream of [output, errors]) stream.resume();
   endInput();
-  const timer = setTimeout(() => connection.close(), killTimeoutMs);
+  const timer = setTimeout(() => connection.close(), ownTimeoutMs);
   const exitCode = await ended.catch(() => null);
   clearTimeout(timer);
   connection.close();
