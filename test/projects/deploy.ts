@@ -21,14 +21,14 @@ const timeoutMs = 550_000;
 /** Two installations at a time keep two cores busy. */
 const concurrency = 2;
 
-/** Adds a test for each project. All of them share one server and its package caches. */
-export function testProjects(projects: Project[]): void {
+/** Adds a test for each project. All of them share the server that `start` starts, and its package caches. */
+export function testProjects(projects: Project[], start: () => Promise<TestServer> = startTestServer): void {
   describe("projects", { concurrency }, () => {
     let started: Promise<TestServer> | undefined;
     let left = projects.length;
     for (const project of projects) {
       test(`deploys ${project.name}`, async () => {
-        started ??= startTestServer();
+        started ??= start();
         try {
           await deploy((await started).client, project);
         } finally {
