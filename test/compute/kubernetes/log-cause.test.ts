@@ -24,3 +24,14 @@ test("leaves the message unchanged if the log adds nothing to it", () => {
   const memory = { ...exited, reason: "OutOfMemory" };
   assert.equal(causeWithLog(memory, ["Error: MODEL_KEY is not set"]).variables, undefined);
 });
+
+test("shows the end of the log, and no exception of an earlier request, when a container ran out of memory", () => {
+  const request = [
+    "Traceback (most recent call last):",
+    '  File "/srv/agent.py", line 4, in answer',
+    "ValueError: no such order",
+  ];
+  const lines = [...request, "", "loading the model"];
+  assert.deepEqual(causeWithLog({ ...exited, reason: "OutOfMemory" }, lines).last_lines, lines);
+  assert.deepEqual(causeWithLog(exited, lines).last_lines, request);
+});
