@@ -167,6 +167,14 @@ test("rejects a value on the command line before any call", async () => {
   assert.match(stderr, /pierhead env set support KEY < file/);
 });
 
+test("sets no variable from an empty stdin", async () => {
+  await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
+  const { code, stderr } = await runCli(["env", "set", "support", "KEY", "--url", server.url], { stdin: "" });
+  assert.equal(code, 2);
+  assert.match(stderr, /stdin has no value\..*\n.*An empty value is an empty line/);
+  assert.equal(server.asked.filter(({ method }) => method !== "GET").length, 0);
+});
+
 test("suggests similar names and accepts a unique prefix of an id", async () => {
   const twin = { ...deployment, id: id.replace("6b1f0f64", "6b1fffff"), name: "billing" };
   await using server = await startAnswering(({ url }) => {

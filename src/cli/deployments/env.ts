@@ -69,6 +69,8 @@ async function askEach(session: Session, variables: readonly string[]): Promise<
 
 /** Reads the values from stdin. A single one may have several lines. */
 function valuesOf(text: string, variables: readonly string[]): string[] {
+  // A command before the pipe that failed, or a closed stdin, would silently empty the variable.
+  if (text === "") throw usageFailure("stdin has no value.", "An empty value is an empty line: echo | pierhead ...");
   const trimmed = text.replace(/\r?\n$/, "");
   if (variables.length === 1) return [trimmed];
   const values = trimmed.split(/\r?\n/);
