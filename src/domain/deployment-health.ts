@@ -14,6 +14,9 @@ export const crashLoopStreak = 3;
 /** Characters of a message to keep. The log has the rest. */
 export const messageMax = 500;
 
+/** The shortest part of a log's last line that is still worth showing. */
+const lastLineMin = 80;
+
 /** The newest revision of a deployment. `failure` null: it has not failed, or an earlier version recorded only the message. */
 export interface LatestRevision {
   id: string;
@@ -144,6 +147,9 @@ function shortened(message: string): string {
     if (left < 0) break;
     kept.unshift(line);
   }
+  // Of a long last line, its start is worth more than the lines above it.
+  const room = messageMax - first.length - "\n…\n".length;
+  if (kept.length === 0 && room >= lastLineMin) kept.push(shortenText(others.at(-1) ?? "", room));
   return kept.length === 0 ? shortenText(message, messageMax) : [first, "…", ...kept].join("\n");
 }
 

@@ -235,6 +235,14 @@ test("keeps the sentence and the last lines of a long message with the end of a 
   assert.match(shown.message ?? "", /^It ended\.\n…\nline \d+ x{40}\n(?:line .*\n)*ValueError: no model$/);
 });
 
+test("shows the start of a last line that is too long, instead of the lines above it", () => {
+  const last = `ModuleNotFoundError: it was renamed, ${"see the guide ".repeat(40)}`;
+  const message = ["It ended.", "Traceback (most recent call last):", last].join("\n");
+  const shown = healthOf({ ...serving, activeRevisionId: null, latest: { ...failed("DEPLOY_FAILED"), message } });
+  assert.ok((shown.message ?? "").length <= 500);
+  assert.match(shown.message ?? "", /^It ended\.\n…\nModuleNotFoundError: it was renamed, see the guide .*…$/);
+});
+
 test("names the way out of each failure that a listener reports, and not only the log", () => {
   const wayOut: readonly [reason: string, kind: string, text: RegExp][] = [
     ["Exited", "read_log", /log .* deploy a fix\./],
