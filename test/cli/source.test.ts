@@ -316,6 +316,12 @@ test("names the projects below a directory that has none", async () => {
   });
 });
 
+test("names the projects below another directory as they are reached from here", async () => {
+  await using source = await createDirectory({ "work/agents/a/langgraph.json": "{}", "home/x": "" });
+  const [work, home] = [path.join(source.directory, "work"), path.join(source.directory, "home")];
+  await assert.rejects(findProject(work, undefined, home), { hints: ["pierhead deploy ../work/agents/a"] });
+});
+
 test("names the projects below a monorepo's root that has no server", async () => {
   await using source = await createDirectory({ "package.json": "{}", "apps/agent/langgraph.json": "{}" });
   await assert.rejects(findProject(source.directory, undefined), {

@@ -30,7 +30,7 @@ export async function init(session: Session, [given = "."]: string[], options: {
     await copyTemplate(directory, template);
     await nameProject(directory);
   }
-  const { found, envFile } = await findProject(directory, undefined);
+  const { found, envFile } = await findProject(directory, undefined, context.cwd);
   session.answer({ directory, template, found }, () => harmless(found));
   const shown = path.relative(context.cwd, directory) || ".";
   terminal.say(isEmpty ? `Began a project in ${directory}.` : `${directory} can be deployed as it is.`);

@@ -21,7 +21,7 @@ import { addVariables, readVariables, unsentVariables } from "./variables.ts";
 /** Packs a directory, uploads it, and follows the new revision. */
 export async function deployDirectory(session: Session, directory: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
-  const project = await findProject(directory, options.config);
+  const project = await findProject(directory, options.config, session.context.cwd);
   const name = options.name ?? project.name;
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
   terminal.say(`  Found ${harmless(project.found)}`);

@@ -41,7 +41,7 @@ interface Sent {
 export async function dev(outer: Session, [given = "."]: [string?], options: DevOptions): Promise<void> {
   const { terminal, context } = outer;
   const directory = path.resolve(context.cwd, given);
-  const project = await findProject(directory, options.config);
+  const project = await findProject(directory, options.config, context.cwd);
   const session = sessionFor(outer, directory, project.name);
   const variablesOf = createVariables(session, options.envFrom);
   terminal.say(`Found ${harmless(project.found)}`);

@@ -38,10 +38,15 @@ const configNames = ["langgraph.json", "pierhead.json"];
 
 /**
  * Finds the project of a directory: its config, or the server that is recognized from its files.
+ * @param from where commands run that an error suggests.
  * @throws CliFailure if neither is found, or the config is not a JSON object.
  */
-export async function findProject(directory: string, configOption: string | undefined): Promise<Project> {
-  const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
+export async function findProject(
+  directory: string,
+  configOption: string | undefined,
+  from = directory,
+): Promise<Project> {
+  const config = path.resolve(directory, configOption ?? (await findConfigName(directory, from)));
   // A Dockerfile decides what is installed, and copies files of its own directory.
   const isDockerfile = path.basename(config) === dockerfileName;
   const isConfig = !isDockerfile && !isProjectFile(path.basename(config));
@@ -70,7 +75,7 @@ export async function findProject(directory: string, configOption: string | unde
     name: await findName(configDirectory, content),
     envFile: (await isFile(envFile)) ? envFile : undefined,
     isRecognized: !isConfig,
-    found: isConfig ? await describeConfig(config, content) : await describeServer(config),
+    found: isConfig ? await describeConfig(config, content) : await describeServer(config, from),
   };
 }
 
@@ -101,7 +106,7 @@ function languageOf({ graphs, node_version: node }: Record<string, unknown>): "n
 }
 
 /** @throws CliFailure when no server is recognized in the directory of the file. */
-async function describeServer(file: string): Promise<string> {
+async function describeServer(file: string, from: string): Promise<string> {
   const directory = path.dirname(file);
   if (path.basename(file) === dockerfileName) return "Dockerfile";
   const { files } = await listFiles(directory, new AbortController().signal);
@@ -111,7 +116,7 @@ async function describeServer(file: string): Promise<string> {
   };
   const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
   if (detection.server === null) {
-    const below = await projectsBelow(directory);
+    const below = await projectsBelow(directory, from);
     if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
     throw noServer(detection.because, below, await isFile(path.join(directory, dockerfileName)));
   }
@@ -146,12 +151,12 @@ export function nameFrom(text: string): string {
   return name || "agent";
 }
 
-async function findConfigName(directory: string): Promise<string> {
+async function findConfigName(directory: string, from: string): Promise<string> {
   const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName]);
   if (found !== undefined) return found;
   if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
     throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
-  const below = await projectsBelow(directory);
+  const below = await projectsBelow(directory, from);
   const missing = withoutPackages(await readdir(directory));
   const because = `There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`;
   if (missing !== null && below.length === 0) throw new CliFailure(`${because} ${missing}`);

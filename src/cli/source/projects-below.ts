@@ -11,14 +11,14 @@ const configs: readonly string[] = ["langgraph.json", "pierhead.json"];
 const names: readonly string[] = [...configs, ...projectFileNames, dockerfileName];
 const skipped = new Set(["node_modules", "__pycache__", "venv", "dist", "build", "target"]);
 
-/** Lists directories below one that has no project, which look like projects: those with a config first. Relative, with `/`. */
-export async function projectsBelow(directory: string): Promise<string[]> {
+/** Lists directories below one that has no project, which look like projects: those with a config first. Relative to `from`, with `/`. */
+export async function projectsBelow(directory: string, from: string): Promise<string[]> {
   const search: Search = { root: directory, found: [], read: 0 };
   await visit(search, "", depthMax);
   return search.found
     .sort((a, b) => Number(b.hasConfig) - Number(a.hasConfig))
     .slice(0, foundMax)
-    .map((one) => one.directory);
+    .map((one) => path.relative(from, path.join(directory, one.directory)).split(path.sep).join("/"));
 }
 
 interface Search {

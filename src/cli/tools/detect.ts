@@ -6,7 +6,11 @@ import { harmless } from "../terminal/terminal.ts";
 /** Shows what `pierhead deploy` would deploy from a directory, without a server. */
 export async function detect(session: Session, [given]: string[], options: { config?: string }): Promise<void> {
   const directory = path.resolve(session.context.cwd, given ?? ".");
-  const { root, parts, configPath, name, found, isRecognized } = await findProject(directory, options.config);
+  const { root, parts, configPath, name, found, isRecognized } = await findProject(
+    directory,
+    options.config,
+    session.context.cwd,
+  );
   const packed = parts === null ? [root] : parts.map((part) => path.join(root, part));
   const answer = { name, found, config_path: configPath, root, recognized: isRecognized };
   session.answer(answer, () =>
