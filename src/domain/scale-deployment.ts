@@ -48,12 +48,15 @@ export function checkScalable(
   normalizeResourceSpec({ min_scale: min, max_scale: max });
 }
 
+/** A server on a laptop provides none, and the change of the engine would fail. */
+const ofDatabase = "If Pierhead provides no PostgreSQL, set the variable POSTGRES_URI_CUSTOM first.";
+
 function stateOf(engine: Engine | null): string {
   if (engine === "file") {
-    return "its server keeps threads and runs in files. Change its engine to 'postgres', which moves them to PostgreSQL, and scale it then.";
+    return `its server keeps threads and runs in files. Change its engine to 'postgres', which moves them to PostgreSQL, and scale it then. ${ofDatabase}`;
   }
   if (engine === "memory") {
-    return "its server keeps threads and runs in its memory. Change its engine to 'aegra', which keeps them in PostgreSQL, and scale it then.";
+    return `its server keeps threads and runs in its memory. Change its engine to 'aegra', which keeps them in PostgreSQL, and scale it then. ${ofDatabase}`;
   }
   return "its server declares local state, which two replicas cannot share. Deploy a version that keeps its state in a database, and scale it then.";
 }

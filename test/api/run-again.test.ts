@@ -271,7 +271,10 @@ test("a scale refuses several replicas of local state, also while the next revis
   const refused = async () => {
     const { status, headers, body } = await patch(`${url}/scale`, { min_replicas: 1, max_replicas: 2 });
     assert.deepEqual([status, headers["x-pierhead-error"]], [400, "cannotScale"]);
-    assert.match(body.detail, /keeps threads and runs in files\. Change its engine to 'postgres'/);
+    assert.match(
+      body.detail,
+      /keeps threads and runs in files\. Change its engine to 'postgres'.* set the variable POSTGRES_URI_CUSTOM first/,
+    );
   };
   await refused();
   await patch(url, { source_revision_config: { repo_ref: "main" } });
