@@ -7,10 +7,8 @@ import { nodeImage } from "./base-image.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 import { importPythonImage, pythonImage } from "./python-base-image.ts";
 
-/** Of those that `npm run test:projects` deploys as processes: one of each way to install and to start. */
+/** Of those that `npm run test:projects` deploys as processes: one of each way to install and to start. LangGraph has tests of its own. */
 const names = new Set([
-  "LangGraph.js 1.2",
-  "langgraph>=1,<2 with pip",
   "hono in typescript",
   "mcp over standard input",
   "npm workspace",
