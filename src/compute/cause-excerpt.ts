@@ -37,7 +37,7 @@ export function findCauseExcerpt(lines: readonly string[], about: string | null)
   const found = lines.flatMap((line, at) => {
     return isHeading(line) ? [tracebackAt(lines, at, /^[\s|]*/.exec(line)?.[0] ?? "")] : [];
   });
-  if (found.length === 0) return stackOf(lines);
+  if (found.length === 0) return stackOf(lines, about);
   const causes = found.filter(({ said }) => said !== "" && !isWrapper(said));
   const named = about === null ? undefined : causes.findLast((one) => one.lines.join("\n").includes(about));
   return named ?? causes.findLast(({ location }) => location !== null) ?? causes.at(-1) ?? null;
@@ -65,8 +65,11 @@ function messageOf([first = "", ...others]: readonly string[]): string[] {
   return [first, ...others.slice(0, end === -1 ? others.length : end)].slice(0, saidMax);
 }
 
-/** Returns the stack of Node with which a log ends; null: it has none with a frame of the project. */
-function stackOf(lines: readonly string[]): CauseExcerpt | null {
+/**
+ * Returns the last stack of Node in a log, or the one of the named cause; null: it has none with a frame of the project. Warnings and
+ * `console.trace` print stacks as well, which would hide a cause without such a frame.
+ */
+function stackOf(lines: readonly string[], about: string | null): CauseExcerpt | null {
   const isFrame = (line: string | undefined) => line !== undefined && /^\s+at \S/.test(line.slice(0, lineCharsMax));
   const stacks = lines.flatMap((line, at) => {
     if (!nodeError.test(line.slice(0, lineCharsMax)) || isWrapper(line)) return [];
@@ -82,7 +85,12 @@ function stackOf(lines: readonly string[]): CauseExcerpt | null {
     const where = `${location.file}, line ${location.line}`;
     return [{ lines: [...shown, ...frames.slice(0, framesMax)], said: line, location: where }];
   });
-  return stacks.at(-1) ?? null;
+  const isOfCause = ({ lines: shown }: CauseExcerpt) =>
+    about === null || shown.join("\n").includes(about) || about.startsWith(shown[0]?.slice(0, namedMax) ?? "");
+  return stacks.findLast(isOfCause) ?? null;
 }
+
+/** Causes are shortened, so that only the first characters of an error and its cause are the same. */
+const namedMax = 100;
 
 const nodeError = /^(?:Uncaught )?[A-Z]\w*(?: \[\w+\])?: |^[A-Z]\w*(?:Error|Exception)$/;

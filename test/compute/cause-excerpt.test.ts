@@ -105,6 +105,21 @@ test("shows the stack of a graph in JavaScript without the lines of the server",
   assert.doesNotMatch(lastLines.join("\n"), /shim|Registering|could not start/);
 });
 
+test("does not show the stack of a warning instead of an error that has no frame of the project", () => {
+  const log = [
+    "Warning: the option is old",
+    "    at settings (/srv/src/settings.js:1:2)",
+    "SyntaxError: Unexpected token",
+    "    at compileSourceTextModule (node:internal/modules/esm/utils:357:16)",
+  ];
+  const { message, lastLines } = failedStart(log);
+  assert.match(message, /SyntaxError: Unexpected token$/);
+  assert.ok(lastLines.includes("SyntaxError: Unexpected token"), lastLines.join("\n"));
+  const long = `Error: ${"the model is unknown ".repeat(30)}`;
+  const ofLong = failedStart([...log.slice(0, 2), long, "    at settings (/srv/src/agent.js:3:2)", "Node.js v24.0.0"]);
+  assert.deepEqual(ofLong.lastLines, [long, "    at settings (/srv/src/agent.js:3:2)"]);
+});
+
 test("reads a log of hostile lines in time", () => {
   const lines = Array.from({ length: 200 }, () => `${"|".repeat(64_000)}Traceback`);
   assert.match(failedStart(lines).message, /ended with exit code 1/);
