@@ -3,6 +3,7 @@ import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { referencePage } from "../../src/api/documents/reference-page.ts";
+import { withLinksToIndex } from "./twin-links.ts";
 
 /** Returns the pages of a directory for the sidebar, with their headings as texts: the index first, then by file name. */
 export function pagesIn(root: string, directory: string): { text: string; link: string }[] {
@@ -25,7 +26,7 @@ export async function writeTwins(root: string, outDir: string, pages: readonly s
   for (const page of pages) {
     const twin = path.join(outDir, page.replace(/README\.md$/, "index.md"));
     await mkdir(path.dirname(twin), { recursive: true });
-    await copyFile(path.join(root, page), twin);
+    await writeFile(twin, withLinksToIndex(await readFile(path.join(root, page), "utf8"), page, pages));
   }
   await copyFile(path.join(root, "docs/llms.txt"), path.join(outDir, "docs/llms.txt"));
   await copyFile(path.join(root, "docs/reference/openapi.json"), path.join(outDir, "docs/reference/openapi.json"));
