@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { describeReturn } from "../../src/cli/deployments/rollback.ts";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import { deploymentExample, revisionExample, rollbackPreviewExample } from "../../src/contract/examples.ts";
 import type { RollbackPreview } from "../../src/contract/revisions/run-again.ts";
 import { startAnswering } from "../client/answering.ts";
@@ -103,4 +104,11 @@ test("says that a second rollback undoes the first", () => {
   );
   const first = { ...undone, from: revisionExample } as unknown as RollbackPreview;
   assert.deepEqual(describeReturn({ name: "support" }, first), []);
+});
+
+test("says that a revision that failed needs no rollback, because another one serves", () => {
+  const preview = { ...rollbackPreviewExample, from: { ...revisionExample, number: 4 } } as unknown as RollbackPreview;
+  const health = { ...deploymentExample.health, status: "degraded", reason: "NewRevisionFailed" };
+  const said = describeReturn({ name: "support", health } as unknown as Deployment, preview).join("\n");
+  assert.match(said, /The newest revision failed and never served\. Without this rollback, 4 goes on serving\./);
 });

@@ -109,11 +109,20 @@ const describeBoth = (deployment: Deployment, preview: RollbackPreview, id: stri
     "\n",
   );
 
-/** Returns what users should know who roll back twice: the second rollback undoes the first. */
-export function describeReturn({ name }: Pick<Deployment, "name">, { from, to }: RollbackPreview): string[] {
-  if (from?.reason !== "rollback") return [];
+/** Returns what users may not expect: a failed revision needs no rollback, and a second rollback undoes the first. */
+export function describeReturn(
+  { name, health }: Pick<Deployment, "name"> & Partial<Pick<Deployment, "health">>,
+  { from, to }: RollbackPreview,
+): string[] {
+  const notes: string[] = [];
+  if (health?.reason === "NewRevisionFailed" && from !== null) {
+    const serving = from.number ?? shortId(from.id);
+    notes.push(`  The newest revision failed and never served. Without this rollback, ${serving} goes on serving.`);
+  }
+  if (from?.reason !== "rollback") return notes;
   const first = from.based_on?.number == null ? "" : ` to ${from.based_on.number}`;
   return [
+    ...notes,
     `  The revision that serves is itself a rollback${first}. This undoes it and returns to ${to.number ?? shortId(to.id)}.`,
     `  To go further back, name a revision: pierhead rollback ${harmless(name)} REVISION`,
   ];
