@@ -65,7 +65,7 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
 
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /active +DEPLOYED/);
-  assert.match((await cli(["list"])).stdout, /directory-agent .* live .* internal_source/);
+  assert.match((await cli(["list"])).stdout, /directory-agent .* live .* directory {2}/);
   assert.match(
     (await cli(["why", "directory-agent"])).stdout,
     /Next step of the server\n {2}None: desired and observed state agree/,

@@ -60,6 +60,15 @@ export async function list(session: Session, _: string[], options: ListOptions):
   if (hasMore) session.terminal.say(`More deployments exist. Show them: --limit ${Math.max(100, limit * 10)}`);
 }
 
+/** How a deployment was given, in a word. */
+const sources: Readonly<Record<string, string>> = {
+  github: "git",
+  internal_source: "directory",
+  internal_template: "template",
+  internal_docker: "image",
+  external_docker: "image",
+};
+
 function render({ terminal, context }: Session, deployments: Deployment[]): string | undefined {
   if (deployments.length === 0) return undefined;
   const rows = deployments.map((deployment) => [
@@ -68,7 +77,7 @@ function render({ terminal, context }: Session, deployments: Deployment[]): stri
     healthText(deployment).text,
     activeRevision(deployment),
     age(deployment.updated_at),
-    deployment.source,
+    sources[deployment.source] ?? deployment.source,
     harmless(deployment.url ?? "-"),
   ]);
   const table = [["NAME", "ID", "HEALTH", "ACTIVE", "CHANGED", "SOURCE", "URL"], ...rows];
