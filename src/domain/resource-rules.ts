@@ -53,16 +53,9 @@ export function withoutDefaults(sent: ResourceSpec, before: ResourceSpec): Resou
   const own: ResourceSpec = { ...sent };
   for (const field of unchanged) delete own[field];
   const refilled = effectiveSpec(own);
-  // Any size of workers asks for them. Those of workers that do not exist have no effect, so none needs to stay the same.
-  const hasWorkers = fields.some((field) => isOfWorkers(field) && own[field] != null);
-  const isNeeded = (field: keyof ResourceSpec) => hasWorkers || !isOfWorkers(field);
-  const kept = unchanged.filter(
-    (field) => sent[field] !== refilled[field] && !isOutgrown(field, sent) && isNeeded(field),
-  );
+  const kept = unchanged.filter((field) => sent[field] !== refilled[field] && !isOutgrown(field, sent));
   return { ...own, ...Object.fromEntries(kept.map((field) => [field, sent[field]])) };
 }
-
-const isOfWorkers = (field: keyof ResourceSpec) => field.startsWith("queue_");
 
 /** Returns whether a maximum lies below its minimum. */
 function isOutgrown(field: keyof ResourceSpec, spec: ResourceSpec): boolean {

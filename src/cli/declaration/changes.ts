@@ -6,6 +6,7 @@ import { normalizeRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
 import { checkPlacement, type Placement, placementOf } from "../deployments/find-listener.ts";
+import { givenSizes } from "../deployments/given-sizes.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Change, differing } from "./change.ts";
@@ -241,8 +242,10 @@ function changed(current: Deployment, wanted: Declared, variables: Secret[] | un
       const body = { set, remove: removed };
       return asRead(settingsIn, (call) => client.changeVariables({ deployment_id: id, body }, call));
     }
+    const isResized = config.some(({ field }) => field === "resource_spec");
+    const given = isResized ? await givenSizes(client, current, signal) : null;
     const body: PatchDeployment = {
-      ...settingsPatch(current, config, code),
+      ...settingsPatch({ ...current, source_config: { ...current.source_config, resource_spec: given } }, config, code),
       // An empty list leaves the variables as they are, so the last one is removed by the call below.
       ...((set.length > 0 || removed.length > 0) && { secrets: variables ?? [] }),
     };
@@ -283,7 +286,7 @@ function settingsPatch(current: Deployment, config: Change["fields"], code: Chan
   return {
     source_config: {
       ...settings,
-      // The API replaces the whole spec.
+      // The API replaces the whole spec, here that which was given.
       ...("resource_spec" in settings && {
         resource_spec: { ...current.source_config.resource_spec, ...(settings["resource_spec"] as object) },
       }),

@@ -30,7 +30,7 @@ export async function pull(session: Session, names: string[], options: { file?: 
     // A file that chooses by labels keeps doing so.
     const listener = before[name]?.where === undefined ? await listenerOf(session, deployment) : null;
     const groups = await groupsOf(session, deployment, before[name]);
-    const given = await givenSizes(session, deployment);
+    const given = await givenSizes(await session.client(), deployment, session.signal);
     found[deployment.name] = declarationOf(deployment, { listener, groups, given }, before[name]);
   }
   await writeFile(

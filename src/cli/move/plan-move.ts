@@ -32,7 +32,10 @@ export async function planMove(sides: Sides): Promise<MovePlan> {
   await checkReadable(from, source, "copied");
   const database = await findDatabase(from, source, { end: "from", kubectl: options.fromKubectl });
   const { names: groups, ids: groupIds } = await groupsAt(sides);
-  const settings = { ...source.source_config, resource_spec: await givenSizes(from, source) };
+  const settings = {
+    ...source.source_config,
+    resource_spec: await givenSizes(await from.client(), source, from.signal),
+  };
   const body = targetBody({
     ...{ source: { ...source, source_config: settings }, serving, groupIds, name: sides.targetName },
     placement: await placementAt(sides),
