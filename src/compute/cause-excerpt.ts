@@ -40,7 +40,14 @@ export function findCauseExcerpt(lines: readonly string[], about: string | null)
   if (found.length === 0) return stackOf(lines, about);
   const causes = found.filter(({ said }) => said !== "" && !isWrapper(said));
   const named = about === null ? undefined : causes.findLast((one) => one.lines.join("\n").includes(about));
+  if (named === undefined && about !== null && isAfterTracebacks(lines, about)) return null;
   return named ?? causes.findLast(({ location }) => location !== null) ?? causes.at(-1) ?? null;
+}
+
+/** Whether a program logged an exception, went on, and then ended with an error of one line. */
+function isAfterTracebacks(lines: readonly string[], about: string): boolean {
+  const begin = about.slice(0, namedMax);
+  return lines.findLastIndex((line) => line.trimStart().startsWith(begin)) > lines.findLastIndex(isHeading);
 }
 
 /** @param at index of its heading. @param indent of the heading: exception groups indent their members. */

@@ -120,6 +120,19 @@ test("does not show the stack of a warning instead of an error that has no frame
   assert.deepEqual(ofLong.lastLines, [long, "    at settings (/srv/src/agent.js:3:2)"]);
 });
 
+test("does not show an exception that a program survived instead of its last error", () => {
+  const log = [
+    "Traceback (most recent call last):",
+    '  File "/srv/telemetry.py", line 3, in connect',
+    "ConnectionResetError: no telemetry",
+    ...Array.from({ length: 12 }, (_, n) => `step ${n}`),
+    "Error: the file of the settings is empty",
+  ];
+  const { message, lastLines } = failedStart(log);
+  assert.match(message, /Error: the file of the settings is empty$/);
+  assert.equal(lastLines.at(-1), "Error: the file of the settings is empty");
+});
+
 test("reads a log of hostile lines in time", () => {
   const lines = Array.from({ length: 200 }, () => `${"|".repeat(64_000)}Traceback`);
   assert.match(failedStart(lines).message, /ended with exit code 1/);
