@@ -6,7 +6,10 @@ import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
 
 const timeoutMs = 120_000;
 
-const world = await startWorld({ PIERHEAD_ALLOW_PRIVATE_NETWORK: "true" });
+const world = await startWorld({
+  PIERHEAD_ALLOW_PRIVATE_NETWORK: "true",
+  PIERHEAD_IDLE_AFTER_MS: "2000",
+});
 const { findings, open, pierhead, requests } = world;
 const { client } = pierhead;
 const repositories = await startRepositories();
@@ -182,5 +185,43 @@ test("a reader sees a revision that does not serve, without a detection that onl
     requests.filter(({ url }) => url.includes("/v2/detections")),
     [],
   );
+  await page.context().close();
+});
+
+test("the page of a revision that does not serve leaves the agent of its deployment asleep", async () => {
+  const resting = await client.createDeployment({
+    body: {
+      name: "resting",
+      source: "github",
+      secrets: [],
+      source_config: {
+        repo_url: repositories.urlOf("greeter"),
+        build_on_push: false,
+        deployment_type: "dev_zero",
+      },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const ids = { deployment_id: resting.id };
+  const early = { ...ids, revision_id: resting.latest_revision_id ?? "" };
+  assert.equal((await client.waitForRevision(early, { timeoutMs })).status, "DEPLOYED");
+  await repositories.commit("greeter", { author: "A", message: "Say good night", files: saying("good night") });
+  const { id: lateId } = await client.createRevision({ ...ids, body: {} });
+  assert.equal((await client.waitForRevision({ ...ids, revision_id: lateId }, { timeoutMs })).status, "DEPLOYED");
+  const health = async () => (await client.getDeployment(ids)).health.status;
+  await eventually(health, (status) => status === "sleeping", { timeoutMs: 30_000, what: "a sleeping agent" });
+  requests.length = 0;
+  const page = await open({ path: `${addressOf(resting)}/playground?revision=${early.revision_id}` });
+  await page.getByRole("region", { name: "Revision 1" }).getByText("nothing answers here").waitFor();
+  await eventually(
+    () => requests.some(({ url }) => url.endsWith(`/revisions/${lateId}`)),
+    (isRead) => isRead,
+    { what: "a comparison with the revision that serves" },
+  );
+  assert.deepEqual(
+    requests.filter(({ url }) => url.includes("/assistants")),
+    [],
+  );
+  assert.equal(await health(), "sleeping");
   await page.context().close();
 });

@@ -25,13 +25,16 @@ async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assist
   }
 }
 
-/** Reads the assistants of the revision that serves. null: its server does not speak the agent API. */
-export function useAssistants(deployment: Deployment) {
+/**
+ * Reads the assistants of the revision that serves. null: its server does not speak the agent API.
+ * The question wakes an agent that sleeps, so `isAsked` is false while a page may not need the answer.
+ */
+export function useAssistants(deployment: Deployment, isAsked = true) {
   const agent = useAgent(deployment);
   return useQuery({
     queryKey: ["agent", deployment.id, "assistants", deployment.active_revision_id],
     queryFn: ({ signal }) => findAssistants(agent, signal),
-    enabled: deployment.active_revision_id !== null,
+    enabled: isAsked && deployment.active_revision_id !== null,
     // Keeps the conversation while another revision takes over.
     placeholderData: keepPreviousData,
   });
