@@ -10,6 +10,7 @@ import { maskSecrets } from "../terminal/mask.ts";
 import { createSteps, type Steps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { duration, parseDuration, shortId } from "../terminal/text.ts";
+import { callsOf } from "./calls-of.ts";
 import { wayOut } from "./way-out.ts";
 
 export interface FollowOptions {
@@ -63,14 +64,8 @@ export async function followRevision(
   const { terminal } = session;
   terminal.say(`${terminal.paintErr("green", "Deployed")} ${served.name} in ${duration(steps.elapsedMs())}`);
   session.answer(outcome(served, revision, steps), () => (served.url === null ? undefined : harmless(served.url)));
-  const next = [callOf(served, revision), `pierhead logs ${served.name} -f`].filter((line) => line !== null);
+  const next = [...(await callsOf(served, revision, session.signal)), `pierhead logs ${served.name} -f`];
   terminal.say(`  Revision  ${shortId(revision.id)}\n  Next      ${next.join("\n            ")}`);
-}
-
-/** Returns the command that calls an agent: by its protocol if Pierhead runs its server, and otherwise by its address. */
-function callOf({ name, url }: Deployment, { engine }: Revision): string | null {
-  if (engine != null && engine !== "own") return `pierhead invoke ${name} "Hello"`;
-  return url === null ? null : `curl ${harmless(url)}/`;
 }
 
 async function wait(
