@@ -35,6 +35,8 @@ test("rejects every spelling of a Dockerfile that uses an image built or stored 
     `FROM node:24\nCOPY --fr\\om=${built} / /`,
     `FROM node:24\nCOPY --"fr"om=${built} / /`,
     `FROM node:24\nONBUILD COPY --fr\\om=${built} / /`,
+    // White space for the engine, not for regular expressions.
+    `FROM node:24\n\u0085COPY --from=${built} / /`,
     // Old and new engines parse these differently.
     `# syntax=x\r\n# escape=\`\r\nFROM \`\r\n${built}\r\n`,
     `# syntax=x\n# escape=\`\nFROM \\\n${built}`,

@@ -75,8 +75,12 @@ const refused = (instruction: string, why: string) =>
 const isPushedHere = (name: string) => /\/r\/[0-9a-f]{8}-[0-9a-f-]{27}\//.test(name);
 
 /** Returns the instructions of a Dockerfile, once for each way in which old and new engines parse it. */
-function readingsOf(dockerfile: string): string[][] {
-  const lines = dockerfile.replace(/^\uFEFF/, "").split(/\r*\n/);
+export function readingsOf(dockerfile: string): string[][] {
+  // U+0085 is white space for the engine, but not in regular expressions.
+  const lines = dockerfile
+    .replace(/^\uFEFF/, "")
+    .replaceAll("\u0085", " ")
+    .split(/\r*\n/);
   const isDoubled = lines.some((line) => /\\\\[ \t]*$|``[ \t]*$/.test(line));
   return escapeMarks(lines).flatMap((mark) => {
     const one = mark === "`" ? "`" : "\\\\";
@@ -135,4 +139,4 @@ function copiedFrom(instruction: string): string[] {
 const expanded = (name: string, values: Map<string, string>) =>
   name.replaceAll(/\$(?:\{(\w+)\}|(\w+))/g, (found, a, b) => values.get(a ?? b) ?? found);
 
-const plain = (text: string) => text.replaceAll(/["'\\`]/g, "");
+export const plain = (text: string) => text.replaceAll(/["'\\`]/g, "");

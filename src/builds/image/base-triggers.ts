@@ -1,7 +1,7 @@
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
-import { checkRegistries, type Registries } from "./registries.ts";
+import { checkEngineCalls, type Registries } from "./registries.ts";
 
 /** The response of `GET /images/{name}/json`. */
 interface BaseImage {
@@ -26,7 +26,7 @@ export async function checkTriggers(
   { target, signal }: { target: Registries; signal: AbortSignal },
 ): Promise<boolean> {
   const bases = checkBaseNames(dockerfile);
-  await checkRegistries(dockerfile, target);
+  await checkEngineCalls(dockerfile, target);
   let hasTriggers = false;
   for (const base of bases) {
     const image = (await find(engine, base.name)) ?? (await pull(engine, base, signal));
@@ -74,7 +74,7 @@ function checkPlatform({ platform, instruction }: BaseName, { Os, Architecture }
 async function checkTrigger({ name, instruction }: BaseName, trigger: string, target: Registries): Promise<void> {
   try {
     checkBaseNames(trigger);
-    await checkRegistries(trigger, target);
+    await checkEngineCalls(trigger, target);
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
     throw new BuildFailure("Unsupported", `'${instruction.trim()}': the image ${name} has ONBUILD: ${error.message}`);

@@ -4,6 +4,7 @@ import { addressProblem } from "../../integrations/outbound-address.ts";
 import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
 import { pulledNames } from "./base-names.ts";
+import { findDownload } from "./downloads.ts";
 
 export type Registries = Pick<ImageTarget, "registryAuthFile" | "allowsPrivateRegistries">;
 
@@ -20,8 +21,19 @@ export async function registryProblem(uri: string, { registryAuthFile, allowsPri
   return problem && `${problem} For this registry alone, list it in PIERHEAD_REGISTRY_AUTH_FILE.`;
 }
 
-/** @throws BuildFailure `Unsupported` when a Dockerfile names an image in a registry that must not be called. */
-export async function checkRegistries(dockerfile: string, registries: Registries): Promise<void> {
+/**
+ * Checks what a Dockerfile makes the engine itself call: registries, and the addresses of downloads. The engine follows redirects and
+ * runs in the network of the machine, so no address of a download can be checked.
+ * @throws BuildFailure `Unsupported`
+ */
+export async function checkEngineCalls(dockerfile: string, registries: Registries): Promise<void> {
+  const download = registries.allowsPrivateRegistries === false ? findDownload(dockerfile) : null;
+  if (download !== null) {
+    throw new BuildFailure(
+      "Unsupported",
+      `'${download}' makes the container engine download, which reaches the operator's network. Download with a RUN instruction, or write the name of a local file without a variable at its beginning. An operator can allow it with PIERHEAD_ALLOW_PRIVATE_NETWORK=true.`,
+    );
+  }
   for (const name of pulledNames(dockerfile)) {
     const problem = await registryProblem(name, registries);
     if (problem !== null) throw new BuildFailure("Unsupported", `The Dockerfile needs the image ${name}. ${problem}`);
