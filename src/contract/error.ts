@@ -394,6 +394,10 @@ export const errors = {
   // The OAuth service
   oauthProviderNotFound: (id: string) => new ApiError("oauthProviderNotFound", 404, `OAuth provider '${id}' not found`),
   oauthProviderTaken: (id: string) => new ApiError("oauthProviderTaken", 409, `OAuth provider '${id}' already exists.`),
+  tooManyOAuthProviders: (max: number) =>
+    new ApiError("tooManyOAuthProviders", 400, `An organization has at most ${max} OAuth providers.`),
+  tooManyOAuthTokens: (max: number) =>
+    new ApiError("tooManyOAuthTokens", 400, `A user or agent has at most ${max} tokens of one OAuth provider.`),
   invalidProvider: (field: string, because: string) =>
     new ApiError("invalidProvider", 400, `OAuth provider error: '${field}' ${because}`),
   oauthTokenNotFound: (id: string) => new ApiError("oauthTokenNotFound", 404, `OAuth token ID ${id} not found.`),

@@ -165,6 +165,19 @@ export const branchPollMs = 4 * minute;
 /** Integrations of a workspace, each for an account or group of a code host. */
 export const integrationsMax = 100;
 
+/** OAuth providers of an organization. They are listed in one answer, and each can have 100 KiB of redirect URIs. */
+export const oauthProvidersMax = 100;
+
+/** Tokens of one owner at one OAuth provider: people have a few accounts there. */
+export const oauthTokensMax = 100;
+
+/** Length of the scopes of one token, and of its metadata as JSON. Both are stored with the token, and returned with it. */
+export const oauthScopesLengthMax = 8_192;
+export const oauthMetadataLengthMax = 8_192;
+
+/** Tokens in one answer, and tokens that one statement reads. Each can have 50 KiB. */
+export const oauthTokensListedMax = 1_000;
+
 /** Tags of a workspace, values of each, and values on one deployment: a list of all fills 50 × 200 × 0.1 KiB = 1 MiB. */
 export const tagsMax = 50;
 export const tagValuesMax = 200;

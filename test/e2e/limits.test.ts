@@ -77,6 +77,24 @@ const tagValue = async (id: string) => {
   return { ...made, id: made.status < 300 ? (made.read().id as string) : "" };
 };
 
+const oauthProvider = (provider_id: string) =>
+  ask("POST", "/v2/auth/providers", {
+    ...{ provider_id, name: "Example", client_id: "c" },
+    ...{ auth_url: "https://id.invalid/authorize", token_url: "https://id.invalid/token" },
+  });
+
+async function withoutProviders(): Promise<void> {
+  for (const { provider_id } of (await ask("GET", "/v2/auth/providers")).read())
+    await ask("DELETE", `/v2/auth/providers/${provider_id}`);
+}
+
+/** Imports a token of a provider that exists from the first call on. */
+const importedToken = async (fields: object, user: string = randomUUID()) => {
+  await oauthProvider("limits");
+  const body = { provider_id: "limits", access_token: "a", ...fields };
+  return ask("POST", "/v2/auth/tokens/import", body, { "x-user-id": user });
+};
+
 const variableGroup = () => ask("POST", "/v2/variable-groups", { name: randomUUID() });
 
 /** Returns a valid create request, padded with spaces to exactly `size` bytes. */
@@ -230,6 +248,22 @@ const probes: Record<string, Probe> = {
     const body = { host: "gitlab", url: "https://git.invalid/acme", token: "glpat-0123456789" };
     return repeated(count, () => ask("POST", "/v2/integrations", { ...body, name: randomUUID() }));
   },
+  "OAuth providers of an organization": async (count) => {
+    await withoutProviders();
+    return repeated(count, () => oauthProvider(randomUUID().slice(1)));
+  },
+  "tokens of one owner at one OAuth provider": async (count) => {
+    await withoutProviders();
+    const user = randomUUID();
+    return repeated(count, () => importedToken({}, user));
+  },
+  "scopes of an OAuth token, with a blank between two": (length) => {
+    const whole = Array.from({ length: Math.floor((length + 1) / 512) }, () => "s".repeat(511));
+    const rest = length - whole.join(" ").length - 1;
+    return importedToken({ scopes: rest > 0 ? [...whole, "s".repeat(rest)] : whole });
+  },
+  "metadata of an imported OAuth token, as JSON": (length) =>
+    importedToken({ metadata: { a: "x".repeat(length - JSON.stringify({ a: "" }).length) } }),
 };
 
 /** Writes text to a socket, and optionally more text later. Returns the status of the response; 0 if there is none. */

@@ -111,7 +111,7 @@ function addWorkspaceRoutes(api: Api, oauth: OAuthDeps): void {
     if (tokens === undefined) throw errors.workspaceNotFound(id);
     db.afterCommit(api.keyring.forget);
     // Only after the commit, because a workspace that is in use is not deleted and keeps its tokens.
-    db.afterCommit(() => void oauth.exchanges.share(`workspace/${id}`, () => revokeTokens(oauth, tokens)));
+    db.afterCommit(() => void oauth.exchanges.share(`workspace/${id}`, () => revokeTokens(oauth, [tokens])));
   });
 }
 

@@ -20,7 +20,7 @@ import {
   listProviders,
   type ProviderRow,
 } from "../../store/oauth/oauth-providers.ts";
-import { listTokensOfProvider } from "../../store/oauth/oauth-tokens.ts";
+import { tokensOfProvider } from "../../store/oauth/oauth-tokens.ts";
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, route } from "../http/route.ts";
@@ -92,7 +92,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
       const row = await findProvider(db, principal.organizationId, params.provider_id);
       if (row === undefined) throw errors.oauthProviderNotFound(params.provider_id);
       const response = { message: `OAuth provider '${row.provider_id}' deleted.` };
-      await revokeTokens(oauth, await listTokensOfProvider(db, row.id));
+      await revokeTokens(oauth, tokensOfProvider(db, row.id));
       await deleteProvider(db, principal, row, responseRow(response));
       return response;
     },

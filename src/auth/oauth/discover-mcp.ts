@@ -12,6 +12,7 @@ import {
 } from "oauth4webapi";
 import { ApiError, errors } from "../../contract/error.ts";
 import type { TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
+import { oauthScopesLengthMax } from "../../domain/limits.ts";
 import type { ProviderFields } from "../../store/oauth/oauth-providers.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
@@ -169,6 +170,16 @@ async function register(
       "The metadata of the authorization server contains no endpoints.",
     );
   }
+  const given = [
+    authUrl,
+    tokenUrl,
+    as.issuer,
+    as.revocation_endpoint ?? "",
+    registrationUrl ?? "",
+    resource.identifier,
+  ];
+  if (given.some((url) => String(url).length > urlLengthMax))
+    throw new OAuthFailure("misconfigured", "too_long", tooLong);
   const draft: ProviderFields = {
     name: request.name,
     client_id: "",
@@ -226,6 +237,9 @@ async function registeredClient(fetch: ProviderFetch, as: AuthorizationServer, r
     throw new OAuthFailure("misconfigured", "invalid_client_metadata", because);
   }
   const secret = method === "none" ? null : (client.client_secret ?? null);
+  if (client.client_id.length > clientIdLengthMax || String(secret ?? "").length > clientSecretLengthMax) {
+    throw new OAuthFailure("misconfigured", "too_long", tooLong);
+  }
   return { id: client.client_id, secret: secret as string | null, method };
 }
 
@@ -243,6 +257,18 @@ const created = (answer: Response) => new Response(answer.body, { status: 201, h
 
 const library = (fetch: ProviderFetch) => ({ [customFetch]: fetch, [allowInsecureRequests]: true });
 
+/** Returns the first of the scopes that a server names: as many as a token may have. */
 function textsOf(value: unknown): string[] | null {
-  return Array.isArray(value) && value.every((one) => typeof one === "string") ? value.slice(0, 500) : null;
+  if (!Array.isArray(value) || !value.every((one) => typeof one === "string")) return null;
+  let left = oauthScopesLengthMax;
+  return value.filter((scope: string) => {
+    left -= scope.length + 1;
+    return left >= 0;
+  });
 }
+
+/** What a provider may have that is entered by hand. Every list of providers returns all of it. */
+const urlLengthMax = 2_048;
+const clientIdLengthMax = 512;
+const clientSecretLengthMax = 4_096;
+const tooLong = "The servers sent addresses or a client that are longer than those of any provider.";

@@ -17,10 +17,10 @@ const revocationsMax = 256;
 export async function dropTokens(
   deps: OAuthDeps,
   by: { organizationId: string; actor: string },
-  rows: readonly TokenRow[],
+  rows: TokenRow[],
   response: SealedResponse | null = null,
 ): Promise<void> {
-  await revokeTokens(deps, rows);
+  await revokeTokens(deps, [rows]);
   await deps.db.transaction(async (trx) => {
     for (const row of rows) {
       if (!(await deleteToken(trx, row.id))) continue;
@@ -36,19 +36,25 @@ export async function dropTokens(
   });
 }
 
-/** Revokes tokens, except dead ones. Never fails: failed revocations are logged. */
-export async function revokeTokens(deps: OAuthDeps, rows: readonly TokenRow[]): Promise<void> {
+/**
+ * Revokes tokens, except dead ones. Never fails: failed revocations are logged.
+ * @param pages read as they are needed. None is read after the timeout.
+ */
+export async function revokeTokens(deps: OAuthDeps, pages: AsyncIterable<TokenRow[]> | TokenRow[][]): Promise<void> {
   const signal = AbortSignal.timeout(revocationTimeoutMs);
   const providers = new Map<string, ReturnType<typeof findProviderRow>>();
-  const left = rows.filter(({ is_dead }) => !is_dead).values();
-  const lane = async () => {
-    for (const row of left) {
-      const provider = providers.get(row.provider_row_id) ?? findProviderRow(deps.db, row.provider_row_id);
-      providers.set(row.provider_row_id, provider);
-      await revokeIssued(deps, row, provider, signal);
-    }
-  };
-  await Promise.all(Array.from({ length: revocationsMax }, lane));
+  for await (const rows of pages) {
+    const left = rows.filter(({ is_dead }) => !is_dead).values();
+    const lane = async () => {
+      for (const row of left) {
+        const provider = providers.get(row.provider_row_id) ?? findProviderRow(deps.db, row.provider_row_id);
+        providers.set(row.provider_row_id, provider);
+        await revokeIssued(deps, row, provider, signal);
+      }
+    };
+    await Promise.all(Array.from({ length: revocationsMax }, lane));
+    if (signal.aborted) return;
+  }
 }
 
 async function revokeIssued(

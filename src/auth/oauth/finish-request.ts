@@ -1,3 +1,5 @@
+import { ApiError } from "../../contract/error.ts";
+import type { Trx } from "../../store/engine/database.ts";
 import { connectToken } from "../../store/oauth/agent-connections.ts";
 import { recordTokenEvent, type TokenEvent } from "../../store/oauth/oauth-events.ts";
 import { findProviderRow, type ProviderRow } from "../../store/oauth/oauth-providers.ts";
@@ -122,7 +124,7 @@ function keepExchanged(
 ): Promise<string> {
   const { db, sealer } = deps;
   const subject = subjectOf(request);
-  return db.transaction(async (trx) => {
+  const act = async (trx: Trx) => {
     const { is_default: isDefault, replaces_token_id: replacesTokenId } = request;
     const tokenId = await saveToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId });
     if (!(await completeAuthRequest(trx, request.id, tokenId))) throw lateFailure();
@@ -151,6 +153,10 @@ function keepExchanged(
     };
     await recordTokenEvent(trx, subject, note);
     return tokenId;
+  };
+  return db.transaction(act).catch((error: unknown) => {
+    const isFull = error instanceof ApiError && error.code === "tooManyOAuthTokens";
+    throw isFull ? new OAuthFailure("refused", "too_many_tokens", error.message) : error;
   });
 }
 

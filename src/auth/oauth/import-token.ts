@@ -1,5 +1,6 @@
 import { errors } from "../../contract/error.ts";
 import type { ImportOAuthToken } from "../../contract/oauth/oauth-token.ts";
+import { oauthMetadataLengthMax, oauthScopesLengthMax } from "../../domain/limits.ts";
 import type { Trx } from "../../store/engine/database.ts";
 import { type AgentConnectionRow, connectToken, deleteLooseAgentTokens } from "../../store/oauth/agent-connections.ts";
 import { recordTokenEvent } from "../../store/oauth/oauth-events.ts";
@@ -18,7 +19,7 @@ interface Importer {
 
 /**
  * Stores a token for a user and returns its id.
- * @throws ApiError 404 `oauthProviderNotFound`
+ * @throws ApiError 404 `oauthProviderNotFound`, 400 `invalidField`, `tooManyOAuthTokens`
  */
 export async function importToken(
   deps: OAuthDeps,
@@ -88,8 +89,15 @@ async function saveImported(
   return tokenId;
 }
 
+/** @throws ApiError 400 `invalidField` for more than a token may have. */
 function issuedOf(imported: ImportedToken, accountLabel: string | null): IssuedToken {
   const { access_token: accessToken, refresh_token, expires_in_seconds: lifeS = null, scopes, metadata } = imported;
+  if (scopes.join(" ").length > oauthScopesLengthMax) {
+    throw errors.invalidField("scopes", `must have at most ${oauthScopesLengthMax} characters.`);
+  }
+  if (JSON.stringify(metadata ?? {}).length > oauthMetadataLengthMax) {
+    throw errors.invalidField("metadata", `must have at most ${oauthMetadataLengthMax} characters as JSON.`);
+  }
   return {
     accessToken,
     refreshToken: refresh_token ?? null,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { errors } from "../../contract/error.ts";
+import { oauthMetadataLengthMax } from "../../domain/limits.ts";
 import { recordTokenEvent } from "../../store/oauth/oauth-events.ts";
 import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import {
@@ -82,12 +83,18 @@ async function refresh(
     if (!(error instanceof OAuthFailure)) throw error;
     return endRefresh(deps, { row, secrets }, error);
   }
-  const metadata = { ...secrets.metadata, ...issued.metadata };
+  const metadata = mergedMetadata(secrets.metadata, issued.metadata);
   const stored = await storeWithRetries(() => storeRefreshed(deps.db, deps.sealer, row, { ...issued, metadata }));
   if (!stored) return dropOrphan(deps, provider, row, issued);
   await recordTokenEvent(deps.db, subjectOf(row), { type: "refreshed", source: "refresh", ...factsOf(row) });
   const saved = (await findToken(deps.db, row.tenant_id, row.id)) as TokenRow | undefined;
   return saved === undefined ? undefined : { row: saved, secrets: openToken(deps.sealer, saved) };
+}
+
+/** Returns the metadata of a token after a refresh. A provider that sends other fields each time would make it grow without end. */
+function mergedMetadata(before: Record<string, unknown>, issued: Record<string, unknown>): Record<string, unknown> {
+  const merged = { ...before, ...issued };
+  return JSON.stringify(merged).length <= oauthMetadataLengthMax ? merged : issued;
 }
 
 /** Ends a failed refresh. A refusal ends the token. After any other failure the token is kept, and used while it is valid. */

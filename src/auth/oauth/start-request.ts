@@ -10,7 +10,7 @@ import {
   openRequest,
   type RequestSecrets,
 } from "../../store/oauth/oauth-requests.ts";
-import type { Subject, TokenRow } from "../../store/oauth/oauth-tokens.ts";
+import { checkTokenLimit, type Subject, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 
 /** Time that a user has to consent. */
@@ -21,7 +21,7 @@ const requestReuseMs = requestLifeMs / 2;
 
 /**
  * Starts a sign-in, or returns the pending one for exactly the same request.
- * @throws ApiError 400 `redirectUriNotAllowed`
+ * @throws ApiError 400 `redirectUriNotAllowed`, `tooManyOAuthTokens`
  */
 export async function startRequest(
   deps: OAuthDeps,
@@ -48,6 +48,7 @@ export async function startRequest(
     const secrets = openRequest(deps.sealer, same);
     return { authId: same.id, url: await authorizationUrl(provider, request, secrets) };
   }
+  if (renewed === undefined) await checkTokenLimit(deps.db, subject, provider.id);
   const id = randomUUID();
   const secrets = { state: generateRandomState(), verifier: provider.uses_pkce ? generateRandomCodeVerifier() : null };
   const made = { ...request, id, lifeMs: requestLifeMs };

@@ -17,6 +17,7 @@ import {
   type TokenEndpointResponse,
   validateAuthResponse,
 } from "oauth4webapi";
+import { oauthScopesLengthMax } from "../../domain/limits.ts";
 import { type OAuthQuirks, oauthQuirksOf } from "../../domain/oauth-quirks.ts";
 import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import type { IssuedToken } from "../../store/oauth/oauth-tokens.ts";
@@ -235,13 +236,17 @@ function issuedToken(
   if (!isBearer || !tokenForm.test(accessToken) || (refreshed !== null && !tokenForm.test(refreshed))) {
     throw new OAuthFailure("unavailable", "invalid_response", "The provider issued a token that cannot be used.");
   }
+  // A missing scope means the requested scopes (RFC 6749, section 5.1). Some providers separate scopes by commas.
+  const scopes = scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== "");
+  if (scopes.join(" ").length > oauthScopesLengthMax) {
+    throw new OAuthFailure("unavailable", "invalid_response", "The provider granted more scopes than can be stored.");
+  }
   const lifeMs = expiresInS === undefined ? quirks.assumedLifeMs : Math.min(expiresInS * 1_000, lifeMaxMs);
   return {
     accessToken,
     refreshToken: refreshed,
     lifeMs,
-    // A missing scope means the requested scopes (RFC 6749, section 5.1). Some providers separate scopes by commas.
-    scopes: scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== ""),
+    scopes,
     metadata: answer.extras,
     accountLabel: answer.accountLabel,
   };

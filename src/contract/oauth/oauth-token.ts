@@ -167,9 +167,12 @@ export const HasTokens = Type.Object(
   { $id: "HasTokens", examples: [{ has_token: { github: true } }] },
 );
 
+/** A token that fits into a header of a request: agents put it there. */
+const headerToken = { minLength: 1, maxLength: 16_384, pattern: "^[\\x21-\\x7e]+$" };
+
 const imported = {
-  access_token: Type.String({ minLength: 1, maxLength: 16_384, examples: ["gho_example"] }),
-  refresh_token: optional(Type.String({ minLength: 1, maxLength: 16_384 })),
+  access_token: Type.String({ ...headerToken, examples: ["gho_example"] }),
+  refresh_token: optional(Type.String(headerToken)),
   expires_in_seconds: optional(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: the token does not expire."),
   scopes: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200, default: [] }),
   metadata: optional(freeObject(), "Returned with the token. Must not contain secrets."),

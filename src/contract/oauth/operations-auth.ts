@@ -35,6 +35,7 @@ import {
 
 const tag = "Auth";
 const unknownProvider: readonly ErrorCode[] = ["oauthProviderNotFound"];
+const imports: readonly ErrorCode[] = ["oauthProviderNotFound", "invalidField", "tooManyOAuthTokens"];
 const unknownToken: readonly ErrorCode[] = ["oauthTokenNotFound"];
 
 /** Operations by which an agent gets a user's token (contract 9.3, 9.4, 9.7). */
@@ -45,7 +46,10 @@ export const oauthFlowOperations = {
     summary: "Get a user's token, or the URL where the user consents",
     body: Authenticate,
     response: { status: 200, schema: Authenticated },
-    errors: ["oauthProviderNotFound", "oauthTokenNotFound", "redirectUriNotAllowed", "oauthProviderFailed"],
+    errors: [
+      ...["oauthProviderNotFound", "oauthTokenNotFound", "redirectUriNotAllowed", "oauthProviderFailed"],
+      "tooManyOAuthTokens",
+    ] as readonly ErrorCode[],
     role: "agent",
   }),
   waitForAuth: operation("waitForAuth", {
@@ -137,7 +141,7 @@ export const oauthTokenOperations = {
     summary: "Store a token that was obtained elsewhere",
     body: ImportOAuthToken,
     response: { status: 200, schema: ImportedOAuthToken },
-    errors: unknownProvider,
+    errors: imports,
     role: "deployer",
   }),
   hasSlackWorkspaceToken: operation("hasSlackWorkspaceToken", {
@@ -219,7 +223,7 @@ export const agentConnectionOperations = {
     params: AgentProviderPath,
     body: PutAgentToken,
     response: { status: 201, schema: AgentConnection },
-    errors: unknownProvider,
+    errors: imports,
     role: "deployer",
   }),
 };

@@ -47,7 +47,7 @@ export const oauthProviderOperations = {
     summary: "Add a provider at which you have registered an application",
     body: CreateOAuthProvider,
     response: { status: 200, schema: OAuthProvider },
-    errors: ["oauthProviderTaken", "invalidProvider"],
+    errors: ["oauthProviderTaken", "invalidProvider", "tooManyOAuthProviders"],
     role: "admin",
   }),
   discoverMcpProvider: operation("discoverMcpProvider", {
@@ -56,7 +56,7 @@ export const oauthProviderOperations = {
     summary: "Add the provider of an MCP server: discover it by its address and register a client",
     body: DiscoverMcpProvider,
     response: { status: 200, schema: OAuthProvider },
-    errors: ["oauthProviderTaken", "invalidProvider", "mcpDiscoveryFailed"],
+    errors: ["oauthProviderTaken", "invalidProvider", "mcpDiscoveryFailed", "tooManyOAuthProviders"],
     role: "admin",
   }),
   getOAuthProvider: operation("getOAuthProvider", {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { errors } from "../../contract/error.ts";
+import { oauthTokensListedMax } from "../../domain/limits.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
@@ -30,7 +31,8 @@ export async function listAgentConnections(db: Db, { tenantId, agentId }: Agent)
   const { rows } = await db.query<AgentConnectionRow>(sql`
     select ${columns} from agent_connections c
       join oauth_tokens t on t.id = c.oauth_token_id join oauth_providers p on p.id = t.provider_row_id
-     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} order by c.created_at, c.id`);
+     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} order by c.created_at, c.id
+     limit ${oauthTokensListedMax}`);
   return rows;
 }
 

@@ -1,5 +1,6 @@
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
+import { oauthProvidersMax } from "../../domain/limits.ts";
 import { type Db, isUniqueViolation, type Trx } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
 import { type RowOf, selectList } from "../engine/table.ts";
@@ -94,7 +95,7 @@ export function draftProvider(sealer: Sealer, organizationId: string, made: NewP
   };
 }
 
-/** Writes a provider. @throws ApiError 409 `oauthProviderTaken` */
+/** Writes a provider. @throws ApiError 409 `oauthProviderTaken`, 400 `tooManyOAuthProviders` */
 export async function insertProvider(
   db: Db,
   owner: Owner,
@@ -103,7 +104,9 @@ export async function insertProvider(
 ): Promise<void> {
   const { auth_url, token_url, client_id } = row;
   try {
-    await db.query(sql`
+    await db.transaction(async (trx) => {
+      await checkLimit(trx, row.organization_id);
+      await trx.query(sql`
       with provider as (
         insert into oauth_providers (id, organization_id, provider_id, name, client_id, secret_key_id, sealed_secret,
           auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method, authorization_params,
@@ -119,10 +122,19 @@ export async function insertProvider(
       ), kept as (${insertedResponse(kept)})
       ${auditedProvider(owner, row, { action: "oauth_provider.create", details: { auth_url, token_url, client_id } })}
     `);
+    });
   } catch (error) {
     if (isUniqueViolation(error, "oauth_providers_name")) throw errors.oauthProviderTaken(row.provider_id);
     throw error;
   }
+}
+
+/** Checks the limit. Locks the organization's row, so that of two concurrent calls the second one counts the first. */
+async function checkLimit(trx: Trx, organizationId: string): Promise<void> {
+  await trx.query(sql`select 1 from organizations where id = ${organizationId} for no key update`);
+  const { rows } = await trx.query<{ count: number }>(sql`
+    select count(*) as count from oauth_providers where organization_id = ${organizationId}`);
+  if ((rows[0]?.count ?? 0) >= oauthProvidersMax) throw errors.tooManyOAuthProviders(oauthProvidersMax);
 }
 
 /**

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { errors } from "../../contract/error.ts";
+import { oauthTokensListedMax, oauthTokensMax } from "../../domain/limits.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { pick, type RowOf, selectList } from "../engine/table.ts";
@@ -95,7 +96,8 @@ export async function findUsableTokens(
          (t.user_id = ${userId}::text and (t.agent_id is null or t.agent_id = ${agentId}::text))
          or (c.id is not null and (t.user_id is null or t.user_id = ${userId}::text or ${userId}::text is null))
        )
-     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id`);
+     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id
+     limit ${oauthTokensListedMax}`);
   return rows;
 }
 
@@ -106,7 +108,7 @@ export async function findToken(db: Db | Trx, tenantId: string, id: string): Pro
   return rows[0];
 }
 
-/** Returns the tokens of one user for any agent, newest first. */
+/** Returns the newest tokens of one user for any agent, newest first. */
 export async function listTokens(
   db: Db | Trx,
   { tenantId, userId, providerId }: { tenantId: string; userId: string; providerId: string | null },
@@ -114,23 +116,31 @@ export async function listTokens(
   const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
      where t.tenant_id = ${tenantId} and t.user_id = ${userId} and p.provider_id = coalesce(${providerId}, p.provider_id)
-     order by t.created_at desc, t.id`);
+     order by t.created_at desc, t.id limit ${oauthTokensListedMax}`);
   return rows;
 }
 
-/** Returns every token of a provider, in every workspace of its organization. */
-export async function listTokensOfProvider(db: Db, providerRowId: string): Promise<TokenRow[]> {
-  const { rows } = await db.query<TokenRow>(sql`
-    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-     where t.provider_row_id = ${providerRowId} order by t.id`);
-  return rows;
+/** Yields every token of a provider, in every workspace of its organization, a page at a time. */
+export async function* tokensOfProvider(db: Db, providerRowId: string): AsyncGenerator<TokenRow[], void, undefined> {
+  for (let after = noId; ; ) {
+    const { rows } = await db.query<TokenRow>(sql`
+      select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+       where t.provider_row_id = ${providerRowId} and t.id > ${after} order by t.id limit ${oauthTokensListedMax}`);
+    yield rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < oauthTokensListedMax) return;
+    after = last.id;
+  }
 }
 
-/** Returns every token of a workspace, of any owner. */
+/** Before every other id. */
+const noId = "00000000-0000-0000-0000-000000000000";
+
+/** Returns tokens of a workspace, of any owner: as many as can be revoked after its deletion. */
 export async function listTokensIn(db: Db | Trx, tenantId: string): Promise<TokenRow[]> {
   const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-     where t.tenant_id = ${tenantId} order by t.id`);
+     where t.tenant_id = ${tenantId} order by t.id limit ${5 * oauthTokensListedMax}`);
   return rows;
 }
 
@@ -166,7 +176,7 @@ export interface TokenToSave {
 /**
  * Stores a token. A subject has one default token per provider.
  * @returns its id.
- * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime.
+ * @throws ApiError 404 `oauthProviderNotFound` when the provider was deleted in the meantime; 400 `tooManyOAuthTokens`.
  */
 export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Promise<string> {
   const { subject, provider, token, isDefault } = kept;
@@ -176,6 +186,7 @@ export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Pr
   const { keyId, sealed } = sealToken(sealer, { id, tenant_id: tenantId }, token);
   const { scopes, accountLabel } = token;
   if (replaced === undefined) {
+    await checkTokenLimit(trx, subject, provider.id);
     await trx
       .query(sql`
       insert into oauth_tokens (id, tenant_id, provider_row_id, user_id, agent_id, data_key_id, sealed, token_url,
@@ -196,6 +207,19 @@ export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Pr
   }
   if (isDefault) await makeDefault(trx, id);
   return id;
+}
+
+/** @throws ApiError 400 `tooManyOAuthTokens` when a user, or an agent without one, has as many tokens as a provider may have issued. */
+export async function checkTokenLimit(
+  db: Db | Trx,
+  { tenantId, userId, agentId }: Subject,
+  providerRowId: string,
+): Promise<void> {
+  const { rows } = await db.query<{ count: number }>(sql`
+    select count(*) as count from oauth_tokens
+     where tenant_id = ${tenantId} and provider_row_id = ${providerRowId} and user_id is not distinct from ${userId}
+       and (${userId}::text is not null or agent_id is not distinct from ${agentId})`);
+  if ((rows[0]?.count ?? 0) >= oauthTokensMax) throw errors.tooManyOAuthTokens(oauthTokensMax);
 }
 
 /** Locks the row to replace, if it still belongs to the same subject and provider. */
