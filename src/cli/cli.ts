@@ -1,10 +1,11 @@
 import { Command, CommanderError, Option } from "commander";
 import type { CommandSpec, LoadCommands } from "./command.ts";
-import type { CliContext } from "./context.ts";
+import type { CliContext, Output } from "./context.ts";
 import { CliFailure, describeFailure, exitCodes, explainFailure, ProgramExit, usageFailure } from "./failure.ts";
 import { globalOptions } from "./global-options.ts";
 import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
+import { commandsAsStarted } from "./terminal/started-as.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal/terminal.ts";
 import { parseDuration } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
@@ -38,7 +39,7 @@ export function createCli(context: CliContext): Cli {
         const terminal = session?.terminal ?? createTerminal(context, false);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {
           // On one line, because `logs --follow` prints one document per line.
-          terminal.print(JSON.stringify({ error: describeFailure(failure) }));
+          terminal.print(JSON.stringify({ error: describeFailure(failure, terminal.asStarted) }));
         }
         // Commander has already printed its own errors and suggestions.
         if (!(error instanceof CommanderError)) showFailure(terminal, failure);
@@ -74,12 +75,14 @@ async function callable([first]: readonly string[]): Promise<readonly CommandSpe
   return inGroups.length > 0 ? inGroups : commandTable;
 }
 
-function buildProgram({ stdout, stderr }: CliContext, specs: readonly CommandSpec[], act: Act): Command {
+function buildProgram({ stdout, stderr, env }: CliContext, specs: readonly CommandSpec[], act: Act): Command {
+  const asStarted = commandsAsStarted(env);
+  const write = (output: Output) => (text: string) => void output.write(asStarted(text));
   const program = new Command("pierhead")
     .description("Builds, runs, updates and monitors agent servers.")
     .version(clientVersion(), "-V, --version", "show the version of this program")
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ writeOut: (text) => void stdout.write(text), writeErr: (text) => void stderr.write(text) })
+    .configureOutput({ writeOut: write(stdout), writeErr: write(stderr) })
     .showSuggestionAfterError()
     .exitOverride()
     .addHelpText("before", `${examplesText(firstSteps)}\n`)

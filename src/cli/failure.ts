@@ -37,10 +37,10 @@ export class ProgramExit extends Error {
   }
 }
 
-/** Returns the `error` object of a `--json` answer. */
-export function describeFailure(failure: CliFailure): Record<string, unknown> {
+/** Returns the `error` object of a `--json` answer, with commands as the user starts them. */
+export function describeFailure(failure: CliFailure, asStarted: (text: string) => string): Record<string, unknown> {
   const { message, because, hints, requestId, exitCode } = failure;
-  return { message, because, hints, request_id: requestId, exit_code: exitCode };
+  return { message, because, hints: hints.map(asStarted), request_id: requestId, exit_code: exitCode };
 }
 
 /** Creates a failure for invalid arguments, with exit code 2. */

@@ -169,7 +169,8 @@ function outcomeFailure(
 ): CliFailure {
   const failure = new CliFailure(what, more);
   if (session.options.json) {
-    session.answer({ ...outcome(deployment, revision, steps), error: describeFailure(failure) }, () => undefined);
+    const error = describeFailure(failure, session.terminal.asStarted);
+    session.answer({ ...outcome(deployment, revision, steps), error }, () => undefined);
   }
   return failure;
 }

@@ -38,7 +38,9 @@ export async function status(
   ]);
   const runs = runsOf(metrics.points);
   const answer = { deployment: maskSecrets(deployment), revisions: page.resources, replicas, runs };
-  session.answer(answer, () => render(session, deployment, { revisions: page.resources, replicas, runs }));
+  session.answer(answer, () =>
+    session.terminal.asStarted(render(session, deployment, { revisions: page.resources, replicas, runs })),
+  );
   if (options.check) checkHealth(deployment);
 }
 

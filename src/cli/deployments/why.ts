@@ -20,7 +20,7 @@ export async function why(session: Session, [name = ""]: string[], options: { in
     readRecent(client, deployment, session.signal),
   ]);
   session.answer({ ...maskSecrets(debug), recent }, () =>
-    render(session, { deployment, debug, recent }, options.internals === true),
+    session.terminal.asStarted(render(session, { deployment, debug, recent }, options.internals === true)),
   );
 }
 

@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import type { CliContext, Output } from "../context.ts";
+import { commandsAsStarted } from "./started-as.ts";
 
 export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 export type Paint = (style: Style, text: string) => string;
@@ -7,8 +8,10 @@ export type Paint = (style: Style, text: string) => string;
 export interface Terminal {
   /** Writes data to stdout, followed by a line break. */
   print(text: string): void;
-  /** Writes a message to stderr, followed by a line break. */
+  /** Writes a message to stderr, followed by a line break. Commands in it are written as the user started this one. */
   say(text: string): void;
+  /** Writes commands in a text as the user started this one: with or without `npx`. */
+  asStarted(text: string): string;
   /** Writes a temporary line to stderr that the next output replaces. Only if `isLive`. */
   draw(text: string): void;
   erase(): void;
@@ -37,6 +40,7 @@ export function createTerminal(
   noColor: boolean,
 ): Terminal {
   const { env, stdout, stderr } = context;
+  const asStarted = commandsAsStarted(env);
   const isPlain = env.TERM === "dumb" || isSet(env.CI);
   const paint = (stream: Output): Paint => {
     if (!hasColor(stream, env, noColor)) return (_, text) => text;
@@ -54,8 +58,9 @@ export function createTerminal(
     },
     say(text) {
       erase();
-      stderr.write(`${text}\n`);
+      stderr.write(`${asStarted(text)}\n`);
     },
+    asStarted,
     draw(text) {
       stderr.write(`\r\u001b[2K${text}`);
       isDrawn = true;

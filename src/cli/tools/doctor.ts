@@ -74,9 +74,10 @@ export async function doctor(session: Session): Promise<void> {
   }
   const shown = typeof posture === "string" ? null : posture;
   session.answer({ checks, posture: shown }, () =>
-    [render(session, checks), ...(shown === null ? [] : ["", `Posture: ${shown.kind}`, renderPosture(shown)])].join(
-      "\n",
-    ),
+    [
+      session.terminal.asStarted(render(session, checks)),
+      ...(shown === null ? [] : ["", `Posture: ${shown.kind}`, renderPosture(shown)]),
+    ].join("\n"),
   );
   const bad = checks.filter(({ status }) => status === "failed").length;
   if (bad > 0) throw new CliFailure(`${bad} of ${checks.length} checks failed.`);
