@@ -42,6 +42,22 @@ export function effectiveSizes(
   });
 }
 
+/** Returns whether queue replicas of their own execute the runs, as far as a spec decides it (contract 2.4). */
+export function wantsWorkers(spec: ResourceSpec): boolean {
+  return spec.workers ?? queueFields.some((field) => spec[field] != null);
+}
+
+/** Sizes of queue replicas. */
+export const queueFields = [
+  ...(["queue_min_scale", "queue_max_scale", "queue_cpu", "queue_cpu_limit"] as const),
+  ...(["queue_memory_mb", "queue_memory_limit_mb"] as const),
+];
+
+/** Returns a resource spec as responses show it: with default values for missing ones (contract 2.4). */
+export function shownSpec(spec: ResourceSpec): ResourceSpec {
+  return { ...effectiveSpec(spec), workers: wantsWorkers(spec) };
+}
+
 /** Returns a resource spec with default sizes for missing values (contract 2.4). */
 export function effectiveSpec(spec: ResourceSpec): ResourceSpec {
   const { queue, redis, database, ...server } = effectiveSizes(null, spec);

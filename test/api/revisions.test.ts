@@ -86,6 +86,38 @@ test("a client that reads the resources, sets a few and sends them back, as Terr
   assert.equal(partial.status, 400);
 });
 
+test("sizes of queue replicas that a client read and sent back ask for no workers, and its own do", async () => {
+  const source_revision_config = { image_uri: "registry.example.org/bot:1" };
+  const create = async (name: string, resource_spec: object) => {
+    const source_config = { resource_spec };
+    const payload = { name, source: "external_docker", source_revision_config, source_config };
+    return (await post("/v2/deployments", payload)).body;
+  };
+  const made = await create("queued", { cpu: 1 });
+  const url = `/v2/deployments/${made.id}`;
+  const specOf = async () => (await t.ask({ url })).body.source_config.resource_spec;
+  /** Changes some sizes as clients do that know the field, and as those do that do not. */
+  const set = async (own: object, { isKnown }: { isKnown: boolean }) => {
+    const { workers, ...read } = await specOf();
+    const resource_spec = { ...read, ...(isKnown && { workers }), ...own };
+    const answer = await post(`${url}/revisions`, { source_revision_config, source_config: { resource_spec } });
+    assert.equal(answer.status, 201, answer.text);
+    const { workers: has, queue_cpu } = await specOf();
+    return { has, queue_cpu };
+  };
+  assert.equal((await specOf()).workers, false);
+  for (const isKnown of [true, false]) {
+    assert.deepEqual(await set({ cpu: 4 }, { isKnown }), { has: false, queue_cpu: 1 });
+    assert.deepEqual(await set({ memory_mb: 1024 }, { isKnown }), { has: false, queue_cpu: 1 });
+    assert.deepEqual(await set({ queue_cpu: 2 }, { isKnown }), { has: true, queue_cpu: 2 });
+    assert.deepEqual(await set({ cpu: 1 }, { isKnown }), { has: true, queue_cpu: 2 });
+    assert.deepEqual(await set({ workers: false, queue_cpu: 1 }, { isKnown }), { has: false, queue_cpu: 1 });
+  }
+  const copy = await create("queued-copy", await specOf());
+  assert.equal(copy.source_config.resource_spec.workers, false, "a copy of the whole spec");
+  assert.equal((await create("queued-plain", { workers: true })).source_config.resource_spec.workers, true);
+});
+
 test("numbers the revisions of a deployment, and says why each exists and who made it", async () => {
   const { url } = await createGithub("numbered");
   const change = (payload: object) => t.ask({ method: "PATCH", url, payload });

@@ -58,6 +58,26 @@ eachDatabase(
   },
 );
 
+eachDatabase(
+  "a listener gets sizes of queue replicas only for a deployment that wants workers, whatever a client sent back",
+  async (db) => {
+    const sizes = { queue_cpu: 1, queue_max_scale: 3 };
+    const handed = async (spec: object) => {
+      const site = await deployingSite(db);
+      await db.query(sql`update listeners set builtin = false`);
+      await site.setSpec(spec);
+      await site.passDue();
+      return (await site.desired()).target?.cluster?.spec;
+    };
+    assert.deepEqual(await handed({ cpu: 2, ...sizes }), { cpu: 2, ...sizes });
+    assert.deepEqual(await handed({ cpu: 2, ...sizes, workers: false }), { cpu: 2 });
+    assert.deepEqual(await handed({ cpu: 2, min_scale: 2, max_scale: 2, workers: true }), {
+      ...{ cpu: 2, min_scale: 2, max_scale: 2 },
+      queue_min_scale: 2,
+    });
+  },
+);
+
 /** Creates a revision with an artifact in AWAITING_DEPLOY, for a listener that has never connected. */
 async function deployingSite(db: Db) {
   const world = await makeWorld(db);
@@ -102,6 +122,11 @@ async function deployingSite(db: Db) {
     setNamespace: (namespace: string) =>
       db.query(sql`update deployments set source_config = source_config || ${JSON.stringify({ listener_config: { k8s_namespace: namespace } })}::jsonb
            where id = ${id}`),
+    async setSpec(resource_spec: object) {
+      const config = JSON.stringify({ resource_spec });
+      await db.query(sql`update deployments set source_config = source_config || ${config}::jsonb where id = ${id}`);
+      await db.query(sql`update revisions set source_config = source_config || ${config}::jsonb where id = ${revisionId}`);
+    },
     deleteIt: () => requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" }),
     async passDue() {
       const claimed = await claim(db, { owner: "test", limit: 100, leaseMs: 30_000 });

@@ -5,7 +5,7 @@ import type { DeploymentHealth } from "../../contract/deployments/health.ts";
 import { nextActionOf, withDeploymentName } from "../../domain/deployment-health.ts";
 import { isTag } from "../../domain/refs.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
-import { effectiveSpec, shownDeploymentType } from "../../domain/sizes.ts";
+import { shownSpec, shownDeploymentType } from "../../domain/sizes.ts";
 import { shownTier } from "../../domain/tiers.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
@@ -83,7 +83,7 @@ function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
     custom_url: url,
     resource_spec:
       row.source === "external_docker" || config.listener_id !== null
-        ? effectiveSpec(config.resource_spec ?? {})
+        ? shownSpec(config.resource_spec ?? {})
         : config.resource_spec,
     repo_branch: ref !== null && !isTag(ref) ? ref : null,
   };

@@ -98,6 +98,10 @@ export const ResourceSpec = Type.Object(
     cpu_limit: cpuLimit("per replica"),
     memory_mb: count("Memory per replica, MiB. Default 2048."),
     memory_limit_mb: count("Memory limit per replica, MiB. Default: twice memory_mb."),
+    workers: optional(
+      Type.Boolean(),
+      "Whether queue replicas execute the runs, in clusters. Default: whether a `queue_*` field is set.",
+    ),
     queue_min_scale: count("Minimum queue replicas. Default: min_scale."),
     queue_max_scale: count("Maximum queue replicas. Default: max_scale."),
     queue_cpu: cpu("per queue replica (default: cpu)"),

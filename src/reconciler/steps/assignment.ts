@@ -1,9 +1,16 @@
 import type { DeploymentType } from "../../contract/deployments/deployment.ts";
+import type { ResourceSpec } from "../../contract/deployments/resource-spec.ts";
 import type { Artifact, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 import { agentEnvironment } from "../../domain/agent-environment.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
-import { type DeploymentSizes, effectiveSizes, shownDeploymentType } from "../../domain/sizes.ts";
+import {
+  type DeploymentSizes,
+  effectiveSizes,
+  queueFields,
+  shownDeploymentType,
+  wantsWorkers,
+} from "../../domain/sizes.ts";
 import type { AssignedRevisionRow, DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { NewAssignment } from "../../store/data-plane/assignments.ts";
 import { activeSpan } from "../../telemetry/traces.ts";
@@ -89,12 +96,19 @@ function clusterRunOf(row: AssignedRevisionRow, sizes: DeploymentSizes, url: str
   const { source_config: config, secret_references: references } = row;
   return {
     namespace: config.listener_config?.k8s_namespace ?? null,
-    spec: config.resource_spec ?? {},
+    spec: specForListener(config.resource_spec ?? {}, sizes),
     sizes,
     secret_references: references ?? [],
     url,
     profile: shownDeploymentType(config.deployment_type) === "prod" ? "production" : "development",
   };
+}
+
+/** Says whether there are workers by the sizes of their replicas alone, which listeners of all versions understand. */
+function specForListener(spec: ResourceSpec, { queue }: DeploymentSizes): ResourceSpec {
+  const { workers, ...sizes } = spec;
+  if (!wantsWorkers(spec)) for (const field of queueFields) delete sizes[field];
+  return workers === true ? { ...sizes, queue_min_scale: queue.minReplicas } : sizes;
 }
 
 function gitFacts({ source_config: config, source_revision_config: revision }: AssignedRevisionRow) {
