@@ -125,7 +125,9 @@ async function deployingSite(db: Db) {
     async setSpec(resource_spec: object) {
       const config = JSON.stringify({ resource_spec });
       await db.query(sql`update deployments set source_config = source_config || ${config}::jsonb where id = ${id}`);
-      await db.query(sql`update revisions set source_config = source_config || ${config}::jsonb where id = ${revisionId}`);
+      await db.query(
+        sql`update revisions set source_config = source_config || ${config}::jsonb where id = ${revisionId}`,
+      );
     },
     deleteIt: () => requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" }),
     async passDue() {

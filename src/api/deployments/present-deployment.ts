@@ -5,7 +5,7 @@ import type { DeploymentHealth } from "../../contract/deployments/health.ts";
 import { nextActionOf, withDeploymentName } from "../../domain/deployment-health.ts";
 import { isTag } from "../../domain/refs.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
-import { shownSpec, shownDeploymentType } from "../../domain/sizes.ts";
+import { shownDeploymentType, shownSpec } from "../../domain/sizes.ts";
 import { shownTier } from "../../domain/tiers.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
