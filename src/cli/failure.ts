@@ -119,11 +119,23 @@ function hintsFor({ status, detail }: ApiFailure): string[] {
     return ["A deployment keeps its name until it is deleted: pierhead list --status AWAITING_DELETE"];
   const name = /^'([^']+)' /.exec(detail)?.[1];
   const engine = /\bChange its engine to '(\w+)'/.exec(detail)?.[1];
-  if (name !== undefined && engine !== undefined)
-    return [`Change the engine: pierhead change ${name} --engine ${engine}`];
-  const type = /\bDeploy the source under a new name with type '(\w+)'/.exec(detail)?.[1];
-  if (type !== undefined)
-    return [`Deploy it under a new name: pierhead deploy DIRECTORY --name NEW-NAME --type ${type}`];
+  if (name !== undefined && engine !== undefined) {
+    const lacking = /: set ([A-Z_]+)(?: and ([A-Z_]+))? first\./.exec(detail)?.slice(1).filter(Boolean) ?? [];
+    return [
+      ...(lacking.length === 0 ? [] : [`Give it a database: pierhead env set ${name} ${lacking.join(" ")}`]),
+      `Change the engine:  pierhead change ${name} --engine ${engine}`,
+    ];
+  }
+  const range = /\bScale it to (1-\d+)\./.exec(detail)?.[1];
+  const type = /\b[Dd]eploy the source under a new name with type '(\w+)'/.exec(detail)?.[1];
+  if (type !== undefined) {
+    return [
+      ...(name === undefined || range === undefined
+        ? []
+        : [`Keep one replica at least:  pierhead scale ${name} ${range}`]),
+      `Deploy it under a new name: pierhead deploy DIRECTORY --name NEW-NAME --type ${type}`,
+    ];
+  }
   if (status >= 500) return ["Search the server's log for the request id."];
   return [];
 }

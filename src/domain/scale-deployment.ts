@@ -17,15 +17,20 @@ export function withReplicas(config: SourceConfig, { min, max }: ReplicaBounds):
   return { ...config, resource_spec: { ...config.resource_spec, min_scale: min, max_scale: max } };
 }
 
+/** Variables that name a database, of which a deployment may lack some. */
+export type DatabaseVariable = "POSTGRES_URI_CUSTOM" | "REDIS_URI_CUSTOM";
+
 /**
  * Checks that a deployment may have these numbers of replicas.
  * @param running the revision whose code will run; null: none has run yet.
+ * @param lacking variables without which it has no PostgreSQL or no Redis.
  * @throws ApiError 400 `cannotScale`, `invalidField`
  */
 export function checkScalable(
   { name, sourceConfig: config }: Pick<CurrentDeployment, "name" | "sourceConfig">,
   running: { engine: Engine | null; rollout: Rollout | null } | null,
   { min, max }: ReplicaBounds,
+  lacking: readonly DatabaseVariable[],
 ): void {
   if (max < min) throw errors.invalidField("max_replicas", `must not be below min_replicas (${min}).`);
   const { deployment_type: type, listener_id: listenerId } = config;
@@ -38,25 +43,26 @@ export function checkScalable(
   }
   if (type !== null && min === 0) {
     throw errors.cannotScale(
-      `'${name}' is of type 'prod', which always runs a replica. Deploy the source under a new name with type 'dev_zero' to let it sleep.`,
+      `'${name}' is of type 'prod', which always runs a replica and never sleeps. ${max > 1 ? `Scale it to 1-${max}. Or deploy` : "Deploy"} the source under a new name with type 'dev_zero', which sleeps and runs at most one replica.`,
     );
   }
   // In a cluster, the operator of the listener decides how replicas share state.
   if (max > 1 && listenerId === null && running?.rollout === "handover") {
-    throw errors.cannotScale(`'${name}' can only run one replica: ${stateOf(running.engine)}`);
+    throw errors.cannotScale(`'${name}' can only run one replica: ${stateOf(running.engine, lacking)}`);
   }
   normalizeResourceSpec({ min_scale: min, max_scale: max });
 }
 
-/** A server on a laptop provides none, and the change of the engine would fail. */
-const ofDatabase = "If Pierhead provides no PostgreSQL, set the variable POSTGRES_URI_CUSTOM first.";
-
-function stateOf(engine: Engine | null): string {
+function stateOf(engine: Engine | null, lacking: readonly DatabaseVariable[]): string {
+  const give = (needed: readonly DatabaseVariable[]) => {
+    const names = needed.filter((one) => lacking.includes(one));
+    return names.length === 0 ? "" : `It has no database yet: set ${names.join(" and ")} first. `;
+  };
   if (engine === "file") {
-    return `its server keeps threads and runs in files. Change its engine to 'postgres', which moves them to PostgreSQL, and scale it then. ${ofDatabase}`;
+    return `its server keeps threads and runs in files. ${give(["POSTGRES_URI_CUSTOM"])}Change its engine to 'postgres', which moves them to PostgreSQL, and scale it then.`;
   }
   if (engine === "memory") {
-    return `its server keeps threads and runs in its memory. Change its engine to 'aegra', which keeps them in PostgreSQL, and scale it then. ${ofDatabase}`;
+    return `its server keeps threads and runs in its memory. ${give(["POSTGRES_URI_CUSTOM", "REDIS_URI_CUSTOM"])}Change its engine to 'aegra', which keeps them in PostgreSQL, and scale it then.`;
   }
   return "its server declares local state, which two replicas cannot share. Deploy a version that keeps its state in a database, and scale it then.";
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
@@ -235,8 +236,27 @@ test("a scale runs the code that serves with other numbers of replicas, and name
   assert.equal(refused.headers["x-pierhead-error"], "cannotScale");
   assert.match(refused.body.detail, /type 'dev', which runs one replica/);
   assert.match((await scale(url, { min_replicas: 3, max_replicas: 2 })).body.detail, /must not be below min_replicas/);
-  assert.match((await scale(url, { min_replicas: 0 })).body.detail, /type 'prod', which always runs a replica/);
+  assert.match(
+    (await scale(url, { min_replicas: 0, max_replicas: 3 })).body.detail,
+    /type 'prod', which always runs a replica and never sleeps\. Scale it to 1-3\. .*'dev_zero', which sleeps and runs at most one/,
+  );
   assert.equal((await scale(url, { min_replicas: -1 })).status, 422);
+});
+
+test("a scale of an agent with its state in memory names the databases that it lacks before the engine", async () => {
+  const { id, url } = await create();
+  const revision = await end(id, "DEPLOYED");
+  const artifactId = await saveArtifact(t.db, t.tenant.tenantId, randomUUID(), {
+    ...{ kind: "image", digest: "sha256:1", uri: "agent:1", health_path: "/ok", rollout: "handover", engine: "memory" },
+  });
+  await t.db.query(sql`update revisions set artifact_id = ${artifactId} where id = ${revision}`);
+  const refused = async () => (await patch(`${url}/scale`, { min_replicas: 2 })).body.detail as string;
+  assert.match(
+    await refused(),
+    /in its memory\. It has no database yet: set POSTGRES_URI_CUSTOM and REDIS_URI_CUSTOM first\. Change its engine to 'aegra'/,
+  );
+  await patch(`${url}/variables`, { set: [{ name: "POSTGRES_URI_CUSTOM", value: "postgres://db/agent" }] });
+  assert.match(await refused(), /set REDIS_URI_CUSTOM first\./);
 });
 
 test("a deployment without a type sleeps when its smallest number of replicas is 0, and one of type prod refuses that", async () => {
@@ -273,7 +293,7 @@ test("a scale refuses several replicas of local state, also while the next revis
     assert.deepEqual([status, headers["x-pierhead-error"]], [400, "cannotScale"]);
     assert.match(
       body.detail,
-      /keeps threads and runs in files\. Change its engine to 'postgres'.* set the variable POSTGRES_URI_CUSTOM first/,
+      /keeps threads and runs in files\. It has no database yet: set POSTGRES_URI_CUSTOM first\. Change its engine to 'postgres'/,
     );
   };
   await refused();

@@ -44,10 +44,17 @@ test("says the command that makes a deployment scale or sleep", async () => {
   const memory =
     "'support' can only run one replica: its server keeps threads. Change its engine to 'aegra', and scale it then.";
   assert.match(await refused(["scale", "support", "2"], memory), /pierhead change support --engine aegra/);
-  const prod = "'support' is of type 'prod'. Deploy the source under a new name with type 'dev_zero' to let it sleep.";
+  const lacking =
+    "'support' can only run one replica: its server keeps threads and runs in its memory. It has no database yet: set POSTGRES_URI_CUSTOM and REDIS_URI_CUSTOM first. Change its engine to 'aegra', and scale it then.";
+  assert.match(
+    await refused(["scale", "support", "2"], lacking),
+    /pierhead env set support POSTGRES_URI_CUSTOM REDIS_URI_CUSTOM\n.*pierhead change support --engine aegra/,
+  );
+  const prod =
+    "'support' is of type 'prod', which never sleeps. Scale it to 1-3. Or deploy the source under a new name with type 'dev_zero', which sleeps.";
   assert.match(
     await refused(["scale", "support", "0-3"], prod),
-    /pierhead deploy DIRECTORY --name NEW-NAME --type dev_zero/,
+    /pierhead scale support 1-3\n.*pierhead deploy DIRECTORY --name NEW-NAME --type dev_zero/,
   );
 });
 

@@ -10,9 +10,10 @@ import { applyPush } from "../../domain/patch.ts";
 import { redeploySettings } from "../../domain/redeploy.ts";
 import { isFinal } from "../../domain/revision-status.ts";
 import { restartSettings, sameCodeSettings, unchangedSettings } from "../../domain/run-again.ts";
-import { checkScalable, withReplicas } from "../../domain/scale-deployment.ts";
+import { checkScalable, type DatabaseVariable, withReplicas } from "../../domain/scale-deployment.ts";
 import { checkOneOrigin, checkSecrets } from "../../domain/secret-names.ts";
 import type { CurrentDeployment } from "../../domain/settings.ts";
+import { type DatabaseKind, findDeploymentDatabase } from "../../store/deployments/deployment-databases.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import type { Trx } from "../../store/engine/database.ts";
 import { findRevision, type RevisionRow } from "../../store/revisions/revisions.ts";
@@ -92,7 +93,7 @@ export function addRunAgainRoutes(api: Api): void {
     change(call, {
       action: "deployment.scale",
       reason: "size",
-      decide: (current, _context, locked) => decideScale(current, locked, call.body),
+      decide: (current, _context, locked) => decideScale(deps, current, locked, call.body),
     }),
   );
 }
@@ -104,17 +105,33 @@ async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Pr
   return { changed: redeploySettings(earlierOf(again), current), again };
 }
 
-async function decideScale(current: CurrentDeployment, { trx, row }: Locked, body: ScaleDeployment): Promise<Decided> {
+async function decideScale(
+  { sealer }: ApiDeps,
+  current: CurrentDeployment,
+  { trx, row }: Locked,
+  body: ScaleDeployment,
+): Promise<Decided> {
   const again = await findRunning(trx, row);
   const bounds = { min: body.min_replicas, max: body.max_replicas ?? Math.max(1, body.min_replicas) };
   // Until its build ends, it is unknown whether a revision keeps local state. The serving revision is the best guess.
   const known = again?.rollout ? again : ((await findRevisionOf(trx, row, row.active_revision_id)) ?? again);
-  checkScalable(current, known ?? null, bounds);
+  checkScalable(current, known ?? null, bounds, await lackingDatabases(trx, sealer, row));
   const scaled = { ...current, sourceConfig: withReplicas(current.sourceConfig, bounds) };
   const unchanged = unchangedSettings(scaled);
   const isUnchanged = isDeepStrictEqual(scaled.sourceConfig, current.sourceConfig);
   if (isUnchanged || again === undefined) return { changed: { ...unchanged, revision: null } };
   return { changed: sameCodeSettings(earlierOf(again), scaled, null), again };
+}
+
+/** Returns the variables that would give a deployment the databases which it does not have. */
+async function lackingDatabases(trx: Trx, sealer: ApiDeps["sealer"], row: DeploymentRow): Promise<DatabaseVariable[]> {
+  const kinds = await findDeploymentDatabase(trx, sealer, { id: row.id, tenantId: row.tenant_id });
+  const secrets = openSecrets(sealer, row, row);
+  const lacks = (name: DatabaseVariable, kind: DatabaseKind = "none") => kind === "none" && !secrets[name];
+  return [
+    ...(lacks("POSTGRES_URI_CUSTOM", kinds?.postgres) ? (["POSTGRES_URI_CUSTOM"] as const) : []),
+    ...(lacks("REDIS_URI_CUSTOM", kinds?.redis) ? (["REDIS_URI_CUSTOM"] as const) : []),
+  ];
 }
 
 async function decideRestart(deps: ApiDeps, current: CurrentDeployment, { trx, row }: Locked): Promise<Decided> {
