@@ -60,3 +60,42 @@ test("does not accept a service key that stays valid for longer than an hour", a
   assert.equal(await statusOf({ exp: nowS + 3_600, iat: nowS + 1_800 }), 401);
   assert.equal(await statusOf({ exp: nowS + 3_600, nbf: nowS + 1_800 }), 401);
 });
+
+test("tokens that exist are never revoked at another host than the one that they were issued with", async () => {
+  await using server = await started();
+  await using provider = await startOAuthServer();
+  await using other = await startOAuthServer();
+  const call = async (method: string, pathname: string, body?: object, expected = 200) => {
+    const headers = { "x-api-key": server.apiKey, "content-type": "application/json", "x-user-id": "alice" };
+    const answer = await fetch(`${server.url}${pathname}`, { method, headers, body: JSON.stringify(body) });
+    assert.equal(answer.status, expected, `${JSON.stringify(body)}: ${await answer.clone().text()}`);
+  };
+  const token_url = `${provider.url}/token`;
+  const made = { provider_id: "p", name: "P", client_id: "c", auth_url: `${provider.url}/authorize`, token_url };
+  const token = { provider_id: "p", access_token: "access", refresh_token: "refresh" };
+  const revocation_url = `${other.url}/revoke`;
+  const patch = (fields: object, expected?: number) => call("PATCH", "/v2/auth/providers/p", fields, expected);
+
+  for (const client of [{}, { client_secret: "s" }]) {
+    await call("POST", "/v2/auth/providers", { ...made, ...client });
+    await call("POST", "/v2/auth/tokens/import", token);
+    await patch({ ...client, revocation_url }, 400);
+    // The same by way of a token endpoint there.
+    await patch({ ...client, token_url: `${other.url}/token`, revocation_url });
+    await patch({ ...client, token_url }, 400);
+    await patch({ ...client, token_url, revocation_url: `${provider.url}/revoke` });
+    await call("DELETE", "/v2/auth/providers/p");
+    assert.deepEqual(
+      provider.calls.splice(0).flatMap(({ form }) => form["token"] ?? []),
+      ["refresh", "access"],
+    );
+  }
+  assert.equal(other.calls.length, 0);
+  // Without tokens it may move, and tokens from then on are revoked there.
+  await call("POST", "/v2/auth/providers", made);
+  await patch({ revocation_url });
+  await call("POST", "/v2/auth/tokens/import", token);
+  await patch({ name: "Q" });
+  await call("DELETE", "/v2/auth/providers/p");
+  assert.equal(other.calls.length, 2);
+});

@@ -75,9 +75,9 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
     const lacksPkce = await endsPkce(oauth, { ...body, issuer: body.issuer ?? known?.issuer });
     const row = await changeProvider(db, sealer, principal, params.provider_id, {
       secret: body.client_secret ?? null,
-      change: (before) =>
+      change: (before, { hasTokens }) =>
         changedProviderSettings(fieldsOf(before), body, {
-          ...{ allowPrivateNetwork, lacksPkce },
+          ...{ allowPrivateNetwork, lacksPkce, hasTokens },
           hasSecret: before.sealed_secret !== null,
         }),
     });

@@ -60,12 +60,12 @@ function usesPkce(
 
 /**
  * Returns the settings of a provider after a change. A null or absent field leaves the setting unchanged.
- * @throws ApiError 400 `invalidProvider`, also when the secret would be sent to a host that it was not given for.
+ * @throws ApiError 400 `invalidProvider`, also when the secret or tokens would be sent to a host that they are not for.
  */
 export function changedProviderSettings(
   before: ProviderFields,
   patch: PatchOAuthProvider,
-  rules: Rules & { hasSecret: boolean },
+  rules: Rules & { hasSecret: boolean; hasTokens: boolean },
 ): ProviderFields {
   const given = Object.entries(patch).filter(([field, value]) => value != null && field in before);
   const after: ProviderFields = { ...before, ...Object.fromEntries(given) };
@@ -76,12 +76,29 @@ export function changedProviderSettings(
   if (moved !== undefined && rules.hasSecret && patch.client_secret == null) {
     throw errors.invalidProvider("client_secret", `must be given again when '${moved}' moves to another host.`);
   }
+  if (rules.hasTokens && movesRevocation(before, after)) {
+    throw errors.invalidProvider(
+      "revocation_url",
+      "cannot be on another host than 'token_url' while there are tokens, because it would receive them. Delete them first.",
+    );
+  }
   return after;
 }
 
+/**
+ * Reports whether tokens that exist would be revoked at another host than before. A revocation sends access and refresh tokens, so
+ * it may go to the host that issued them, or to the one that was known when they were issued.
+ */
+function movesRevocation(before: ProviderFields, after: ProviderFields): boolean {
+  if (after.revocation_url === null || originOf(after.revocation_url) === originOf(after.token_url)) return false;
+  const wasKnown = before.revocation_url !== null && originOf(before.revocation_url) === originOf(after.revocation_url);
+  return !wasKnown || before.token_url !== after.token_url;
+}
+
+const originOf = (url: string) => new URL(url).origin;
+
 /** Returns the endpoint that receives the secret or tokens and has moved to a host that received neither before. */
 function movedEndpoint(before: ProviderFields, after: ProviderFields): "token_url" | "revocation_url" | undefined {
-  const originOf = (url: string) => new URL(url).origin;
   if (originOf(after.token_url) !== originOf(before.token_url)) return "token_url";
   if (after.revocation_url === null) return undefined;
   const known = [after.token_url, before.revocation_url ?? after.token_url].map(originOf);

@@ -139,7 +139,7 @@ async function checkLimit(trx: Trx, organizationId: string): Promise<void> {
 
 /**
  * Changes a provider.
- * @param change returns the new fields for the current row, which is locked meanwhile.
+ * @param change returns the new fields for the current row, which is locked meanwhile, so that no token is added.
  * @param secret null: unchanged.
  * @throws ApiError 404, and errors of `change`.
  */
@@ -148,7 +148,10 @@ export async function changeProvider(
   sealer: Sealer,
   owner: Owner,
   providerId: string,
-  { change, secret }: { change: (before: ProviderRow) => ProviderFields; secret: string | null },
+  {
+    change,
+    secret,
+  }: { change: (before: ProviderRow, has: { hasTokens: boolean }) => ProviderFields; secret: string | null },
 ): Promise<ProviderRow> {
   return db.transaction(async (trx) => {
     const { rows } = await trx.query<ProviderRow>(sql`
@@ -156,7 +159,9 @@ export async function changeProvider(
        where p.organization_id = ${owner.organizationId} and p.provider_id = ${providerId} for update`);
     const before = rows[0];
     if (before === undefined) throw errors.oauthProviderNotFound(providerId);
-    const after = change(before);
+    const { rows: tokens } = await trx.query(sql`
+      select 1 from oauth_tokens where provider_row_id = ${before.id} limit 1`);
+    const after = change(before, { hasTokens: tokens.length > 0 });
     const sealed = secret === null ? before : sealedSecret(sealer, before, secret);
     const changes = changesBetween(
       Object.fromEntries(Object.keys(after).map((key) => [key, before[key as keyof ProviderFields]])),
