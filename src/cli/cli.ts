@@ -1,4 +1,4 @@
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, Help, Option } from "commander";
 import type { CommandSpec, LoadCommands } from "./command.ts";
 import type { CliContext, Output } from "./context.ts";
 import { CliFailure, describeFailure, exitCodes, explainFailure, ProgramExit, usageFailure } from "./failure.ts";
@@ -81,7 +81,7 @@ function buildProgram({ stdout, stderr, env }: CliContext, specs: readonly Comma
   const program = new Command("pierhead")
     .description("Builds, runs, updates and monitors agent servers.")
     .version(clientVersion(), "-V, --version", "show the version of this program")
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, formatHelp: commandsFirst })
     .configureOutput({ writeOut: write(stdout), writeErr: write(stderr) })
     .showSuggestionAfterError()
     .exitOverride()
@@ -93,6 +93,14 @@ function buildProgram({ stdout, stderr, env }: CliContext, specs: readonly Comma
   for (const [flags, meaning] of globalOptions) program.option(flags, meaning);
   for (const spec of specs) addCommand(program, spec, act);
   return program;
+}
+
+/** Formats the help with the commands of a group before its options, most of which every command has. */
+function commandsFirst(command: Command, helper: Help): string {
+  const sections = Help.prototype.formatHelp.call(helper, command, helper).trimEnd().split("\n\n");
+  const isOptions = (section: string) => /^(?:Global )?Options:/.test(section);
+  const ordered = [...sections.filter((one) => !isOptions(one)), ...sections.filter(isOptions)];
+  return `${ordered.join("\n\n")}\n`;
 }
 
 const firstSteps = [
@@ -119,6 +127,7 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   if (spec.load !== undefined) {
     command.action(async (...given: unknown[]) => {
       const args = given.slice(0, -2);
+      if (spec.commands !== undefined && args[0] === undefined) command.help({ error: true });
       await act(spec, args.length === 1 && spec.hidden ? args : args.flat(), command.optsWithGlobals());
     });
   }

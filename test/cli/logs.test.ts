@@ -55,6 +55,16 @@ test("prints one JSON document per line of a followed log, also for the failure"
   assert.equal((JSON.parse(none) as { error: { message: string } }).error.message, "No command given.");
 });
 
+test("takes --tail for --lines, as other programs that show logs", async () => {
+  await using server = await startAnswering(({ url }) =>
+    url.includes("/logs") ? { status: 200, body: { logs: ["3", "2", "1"].map(line), next_offset: null } } : found,
+  );
+  for (const flag of ["--tail", "--lines", "-n"]) {
+    assert.equal((await runCli(["logs", "support", flag, "2", "--url", server.url])).code, 0, flag);
+    assert.match(server.asked.at(-1)?.url + (server.asked.at(-1)?.body ?? ""), /limit"?[=:]2\b/, flag);
+  }
+});
+
 test("searches the logs of all deployments page by page, and prints them oldest first", async () => {
   const found = (id: string) => ({ ...line(id), deployment_id: deployment.id, deployment_name: "support" });
   await using server = await startAnswering(({ url }) => {

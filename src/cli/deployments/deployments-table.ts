@@ -114,6 +114,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--level <level>", "lowest level to show: DEBUG, INFO, WARNING, ERROR or CRITICAL"],
       ["--since <time>", "a timestamp (ISO 8601, UTC unless it names a zone) or an age: 10m, 2h"],
       ["-n, --lines <count>", "number of newest lines to start with", "100"],
+      ["--tail <count>", "the same as --lines"],
       ["--revision <id>", "only this revision"],
       ["--search <text>", "only lines that contain this text"],
     ],
@@ -237,7 +238,12 @@ export const deploymentCommands: readonly CommandSpec[] = [
   },
   {
     name: "env",
-    summary: "Read and change the variables of a deployment",
+    summary: "List, set and remove the variables of a deployment",
+    args: [["[deployment]", "lists its variables, as env list does"]],
+    options: [["--reveal", "show the values"]],
+    examples: ["pierhead env support", "pierhead env set support OPENAI_API_KEY"],
+    json: '{"deployment_id": string, "variables": [{"name": string, "value": string | null}]}',
+    load: async () => (await import("./env.ts")).envList,
     commands: [
       {
         name: "list",

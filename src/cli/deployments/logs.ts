@@ -10,10 +10,13 @@ import { type LineOptions, searchLogs } from "./search-logs.ts";
 
 export interface LogsOptions extends LineOptions {
   all?: boolean;
+  /** Name of `lines` in other programs that show logs. */
+  tail?: string;
 }
 
 /** Prints log lines of replicas or of a build, oldest first. With `--json`, prints one object per line. */
-export async function logs(session: Session, [name]: string[], options: LogsOptions): Promise<void> {
+export async function logs(session: Session, [name]: string[], given: LogsOptions): Promise<void> {
+  const options = { ...given, lines: given.tail ?? given.lines };
   if (options.all) return await searchLogs(session, name, options);
   if (name === undefined) {
     throw usageFailure(
