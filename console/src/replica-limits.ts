@@ -27,7 +27,8 @@ export function limitsOf(deployment: Deployment, replicas: readonly Replica[]): 
 }
 
 function coresIn(quantity: string): number | null {
-  const [, amount, milli] = /^(\d+(?:\.\d+)?)(m?)$/.exec(quantity) ?? [];
+  // A container engine with fewer cores than the limit reports a sentence.
+  const [, amount, milli] = /^(?:enforced at )?(\d+(?:\.\d+)?)(m?)(?:$| cores?\b)/.exec(quantity) ?? [];
   return amount === undefined ? null : Number(amount) / (milli === "m" ? 1_000 : 1);
 }
 
