@@ -156,6 +156,8 @@ export interface RunCounts {
   failed: number | null;
   /** Runs that another replica continued because theirs had died, likewise. */
   recovered: number | null;
+  /** Tokens that the agent sent to its models and received since the queue exists. Undefined: the server does not count them. */
+  tokens?: { input: number; output: number };
   /** Time until the next run or cron is due; 0: one is due. Null: nothing is planned. Undefined: the server does not tell. */
   nextDueInMs?: number | null;
 }

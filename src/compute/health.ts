@@ -165,12 +165,16 @@ export async function readRunCounts(port: number): Promise<RunCounts | null | un
       running: countOf("n_running") ?? 0,
       failed: countOf("n_failed"),
       recovered: countOf("n_recovered"),
+      ...tokensOf(countOf("n_input_tokens"), countOf("n_output_tokens")),
       ...nextDueOf(queue?.["next_due_secs"]),
     };
   } catch {
     return null;
   }
 }
+
+const tokensOf = (input: number | null, output: number | null): Pick<RunCounts, "tokens"> =>
+  input === null || output === null ? {} : { tokens: { input, output } };
 
 function nextDueOf(seconds: unknown): Pick<RunCounts, "nextDueInMs"> {
   if (seconds === null) return { nextDueInMs: null };

@@ -151,6 +151,8 @@ export const metricsExample = {
       runs_running: 10,
       runs_failed: 1,
       runs_recovered: 0,
+      input_tokens: 18_420,
+      output_tokens: 2_310,
     },
   ],
 };

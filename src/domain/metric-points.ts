@@ -15,9 +15,20 @@ export interface MetricMinute {
   runsRunning: number | null;
   runsFailed: number | null;
   runsRecovered: number | null;
+  /** Null: the server reports no tokens. */
+  inputTokens: number | null;
+  outputTokens: number | null;
 }
 
-type Measured = "cpuCores" | "memoryMib" | "runsWaiting" | "runsRunning" | "runsFailed" | "runsRecovered";
+type Measured =
+  | "cpuCores"
+  | "memoryMib"
+  | "runsWaiting"
+  | "runsRunning"
+  | "runsFailed"
+  | "runsRecovered"
+  | "inputTokens"
+  | "outputTokens";
 
 /**
  * Converts minutes to chart points: one per step from `from` to `to`, also for steps without a measurement.
@@ -52,6 +63,8 @@ function pointOf(minutes: MetricMinute[], at: Date): MetricPoint {
     runs_running: highest(measured("runsRunning")),
     runs_failed: total(measured("runsFailed")),
     runs_recovered: total(measured("runsRecovered")),
+    input_tokens: total(measured("inputTokens")),
+    output_tokens: total(measured("outputTokens")),
   };
 }
 

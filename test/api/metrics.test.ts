@@ -23,7 +23,14 @@ test("charts have one point per step from the samples of listeners", async () =>
   const { id, url } = await make();
   const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
   const sample = { deployment_id: id, interval_ms: 60_000, restarts: 0, requests: 4, errors: 0, latency_counts };
-  const runs = { runs_waiting: 7, runs_running: 3, runs_failed: 2, runs_recovered: 0 };
+  const runs = {
+    runs_waiting: 7,
+    runs_running: 3,
+    runs_failed: 2,
+    runs_recovered: 0,
+    input_tokens: 5_000,
+    output_tokens: 70,
+  };
   const { listenerId } = t.deps;
   const session = await openListenerSession(t.db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
   await addMetricSamples(t.db, session, [
@@ -53,6 +60,8 @@ test("charts have one point per step from the samples of listeners", async () =>
         runs_running: 3,
         runs_failed: 2,
         runs_recovered: 0,
+        input_tokens: 5_000,
+        output_tokens: 70,
       },
       {
         at: "2026-01-01T10:02:00.000Z",
@@ -69,6 +78,8 @@ test("charts have one point per step from the samples of listeners", async () =>
         runs_running: null,
         runs_failed: null,
         runs_recovered: null,
+        input_tokens: null,
+        output_tokens: null,
       },
     ],
   });

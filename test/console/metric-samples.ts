@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
+import { latencyBoundsMs, type ReplicaUse } from "../../src/contract/logs/metrics.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import type { TestServer } from "../support/server.ts";
@@ -12,6 +12,9 @@ interface Minute {
   cpu_cores: number | null;
   memory_mib: number | null;
   slow: number;
+  input_tokens?: number;
+  output_tokens?: number;
+  replica_usage?: ReplicaUse[];
 }
 
 /** Writes past minutes of metrics and 10 future ones, because a slow test may open the charts later. */

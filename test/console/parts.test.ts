@@ -161,15 +161,34 @@ test("charts show the metrics, also as text, and mark when a revision began to s
   }
   await page.reload();
   await page.getByRole("button", { name: "7 d", pressed: true }).waitFor();
-  await addMetrics(pierhead, made.id, () => ({ requests: 0, errors: 0, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
+  const { replicas } = await client.listReplicas({ deployment_id: made.id });
+  const use = { cpu_cores: 0.25, memory_mib: 128 };
+  const replica_usage = [{ replica_id: replicas[0]?.id ?? "", ...use }];
+  await addMetrics(pierhead, made.id, () => ({ requests: 0, errors: 0, ...use, slow: 0, replica_usage }));
   await page.goto(`${pierhead.url}${addressOf(made)}/charts`);
   const mark = page.locator(".chart .marker.revision").first();
   await mark.waitFor({ state: "attached" });
   assert.equal(await mark.locator("text").textContent(), "1", "the mark has the number of its revision");
-  const { replicas } = await client.listReplicas({ deployment_id: made.id });
   const isLimited = replicas[0]?.limits.memory === "enforced";
   const memory = () => said("Memory");
   await eventually(memory, (text) => /used 128 MiB/.test(text) && /, limit [\d,]+ MiB$/.test(text) === isLimited);
+  await page.goto(pierhead.url + addressOf(made));
+  await page.getByRole("region", { name: "Replicas" }).getByText("0.25 cores, 128 MiB").waitFor();
+  await page.context().close();
+});
+
+test("the charts show tokens where the agent reports them", async () => {
+  const body = { name: "talkative", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
+  const one = await client.createDeployment({ body });
+  const minute = { requests: 1, errors: 0, cpu_cores: 0.25, memory_mib: 128, slow: 0 };
+  await addMetrics(pierhead, one.id, () => ({ ...minute, input_tokens: 1_840, output_tokens: 231 }));
+  const page = await open({ path: `${addressOf(one)}/charts` });
+  const tokens = page.getByRole("slider", { name: "Tokens over time" });
+  await tokens.waitFor();
+  assert.match((await tokens.getAttribute("aria-valuetext")) ?? "", /: input 1,840, output 231$/);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  assert.deepEqual(await findings(page), []);
   await page.context().close();
 });
 
@@ -185,7 +204,7 @@ test("charts name the time that they count requests in, and CPU and memory are l
   const page = await open({ path: `${addressOf(one)}/charts` });
   const requests = page.locator("figure").filter({ has: page.getByRole("slider", { name: "Requests over time" }) });
   await requests.getByText("in 1 min").waitFor();
-  assert.equal(await page.getByRole("slider", { name: /^(CPU|Memory)/ }).count(), 0);
+  assert.equal(await page.getByRole("slider", { name: /^(CPU|Memory|Tokens)/ }).count(), 0);
   const [first, second] = [requests, page.locator("figure").nth(1)];
   await page.setViewportSize({ width: 1_000, height: 800 });
   await eventually(

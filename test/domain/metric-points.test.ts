@@ -20,6 +20,8 @@ const minute = (at: string, changed: Partial<MetricMinute> = {}): MetricMinute =
   runsRunning: null,
   runsFailed: null,
   runsRecovered: null,
+  inputTokens: null,
+  outputTokens: null,
   ...changed,
 });
 

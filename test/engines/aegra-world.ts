@@ -14,7 +14,7 @@ import { newJournal } from "./replicas.ts";
 /** Longer than a cold install of the packages on a loaded machine. Not a measurement. */
 export const timeoutMs = 400_000;
 
-const graphs = ["steps", "approval", "failing", "memory", "chat", "branches", "unreachable"];
+const graphs = ["steps", "approval", "failing", "memory", "chat", "branches", "unreachable", "billed"];
 
 /** A server that gives its deployments a PostgreSQL and a Redis, and a repository with the agent of the tests in Python. */
 export async function startAegraWorld({ durable = false } = {}) {

@@ -137,6 +137,20 @@ test("the metrics of Aegra tell how long its queue stays quiet", async () => {
   await eventually(dueIn, (found) => found === null, { what: "a queue without the cron" });
 });
 
+test("the metrics of Aegra count the tokens that the models of all replicas report", async () => {
+  const agents = await Promise.all((await twoReplicas()).map(({ address }) => clientOf(`http://${address}`)));
+  for (const agent of agents)
+    await agent.runs.wait(null, "billed", { input: { messages: [{ role: "user", content: "three" }] } });
+  const tokens = async () => {
+    const { queue } = (await (
+      await fetch(`${(await client.getDeployment(ids)).url}/metrics?format=json`)
+    ).json()) as Loose;
+    return [queue.n_input_tokens, queue.n_output_tokens];
+  };
+  // Each run calls its model twice.
+  await eventually(tokens, ([input, output]) => input === 40 && output === 12, { what: "the tokens of both runs" });
+});
+
 test("a new revision replaces the replicas of Aegra without losing a request or a run", async (context) => {
   const { url } = await client.getDeployment(ids);
   const agent = await clientOf(String(url));

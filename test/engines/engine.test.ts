@@ -117,6 +117,31 @@ test("the metrics count the runs of all replicas, also failed ones that were del
   await Promise.all(runs.map(({ thread_id, run_id }) => ann.runs.cancel(thread_id, run_id, true)));
 });
 
+test("the metrics count the tokens of each answer once, however often the thread goes on", async () => {
+  const tokens = async () => {
+    const answer = await fetch(`${api.url}/metrics?format=json`, { headers: { "x-auth-scheme": "langsmith" } });
+    const { queue } = (await answer.json()) as Loose;
+    return [queue.n_input_tokens, queue.n_output_tokens];
+  };
+  assert.deepEqual(await tokens(), [null, null], "no model has reported any yet");
+  const { thread_id } = await ann.threads.create();
+  const say = (content: string) => ({ input: { messages: [{ role: "user", content }] } });
+  await ann.runs.wait(thread_id, "chat", say("one"));
+  assert.deepEqual(await tokens(), [10, 3]);
+  const { messages } = (await ann.runs.wait(thread_id, "chat", say("two"))) as Loose;
+  assert.deepEqual(await tokens(), [20, 6]);
+  await ann.runs.wait(null, "chat", { input: { messages } });
+  assert.deepEqual(await tokens(), [30, 9], "a run without a thread, with the conversation as its input");
+  await ann.runs.wait(thread_id, "failing", { input: {}, raiseError: false });
+  assert.deepEqual(await tokens(), [30, 9]);
+  const { text } = await fetch(`${api.url}/metrics`, { headers: { "x-auth-scheme": "langsmith" } }).then(
+    async (answer) => ({
+      text: await answer.text(),
+    }),
+  );
+  assert.match(text, /^# TYPE lg_api_output_tokens_total counter\nlg_api_output_tokens_total 9$/m);
+});
+
 test("the metrics tell how long the queue stays quiet", async () => {
   const dueIn = async () => {
     const answer = await fetch(`${api.url}/metrics?format=json`, { headers: { "x-auth-scheme": "langsmith" } });

@@ -177,6 +177,39 @@ test("ships the runs of the first replica that reports them, and the growth of i
   site.shipper.close();
 });
 
+test("ships the tokens that a server has counted since the round before, also those of an agent that slept in between", async () => {
+  const site = await startShipping();
+  const tokens = () => site.controlPlane.samples.map((sample) => [sample.input_tokens, sample.output_tokens]);
+  const round = async (counted: { input: number; output: number } | undefined) => {
+    site.runs = { pending: 0, running: 0, failed: 0, recovered: 0, ...(counted && { tokens: counted }) };
+    const before = tokens().length;
+    await site.clock.pass(roundMs);
+    return tokens()[before];
+  };
+  assert.deepEqual(await round(undefined), [null, null]);
+  assert.deepEqual(await round({ input: 500, output: 40 }), [500, 40], "the first tokens of this agent");
+  site.isListed = false;
+  await site.clock.pass(roundMs);
+  site.isListed = true;
+  assert.deepEqual(await round({ input: 700, output: 45 }), [200, 5]);
+  assert.deepEqual(await round({ input: 30, output: 2 }), [30, 2], "a new queue");
+  site.shipper.close();
+});
+
+test("ships the use of each replica where several run", async () => {
+  const site = await startShipping();
+  site.used = () => ["a", "b"].map((replicaId, at) => ({ replicaId, cpuCores: at + 0.5, memoryMib: 100 + at }));
+  await site.clock.pass(roundMs);
+  assert.equal(site.controlPlane.samples.at(-1)?.replica_usage, undefined, "one replica");
+  site.deployment.replicaIds = ["a", "b"];
+  await site.clock.pass(roundMs);
+  assert.deepEqual(site.controlPlane.samples.at(-1)?.replica_usage, [
+    { replica_id: "a", cpu_cores: 0.5, memory_mib: 100 },
+    { replica_id: "b", cpu_cores: 1.5, memory_mib: 101 },
+  ]);
+  site.shipper.close();
+});
+
 /** A shipper on virtual time with one deployment whose counters the test changes. */
 async function startShipping() {
   const clock = new VirtualClock(3);

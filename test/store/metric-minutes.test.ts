@@ -63,6 +63,8 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
     runs_waiting: 5,
     runs_failed: 2,
     runs_recovered: 1,
+    input_tokens: 900,
+    output_tokens: 40,
   });
   await addMetricSamples(db, session, [next]);
   // A listener without a response sends the samples again, with later ones.
@@ -96,6 +98,8 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
         runsRunning: 1,
         runsFailed: 1,
         runsRecovered: null,
+        inputTokens: null,
+        outputTokens: null,
       },
       {
         at: "2026-01-01T10:01:00.000Z",
@@ -110,6 +114,8 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
         runsRunning: 1,
         runsFailed: 3,
         runsRecovered: 1,
+        inputTokens: 900,
+        outputTokens: 40,
       },
     ],
   );

@@ -65,11 +65,23 @@ function ReplicaRow({ replica, activeId }: { replica: Replica; activeId: string 
           {phase === "ready" && age !== null ? `up ${age}` : word}
           {revisionId !== activeId && number !== null && `, revision ${number}`}
         </span>
+        <Use of={replica} />
       </span>
       <span className={restarts > 0 ? "warn-text" : "softer"}>
         {restarts === 0 ? "no restarts" : `${restarts} ${restarts === 1 ? "restart" : "restarts"}`}
       </span>
     </li>
+  );
+}
+
+/** CPU and memory of the last minute. Empty where the host measures none. */
+function Use({ of: { cpu_cores: cores, memory_mib: mebibytes } }: { of: Replica }) {
+  if (cores === null || mebibytes === null) return null;
+  const memory = `${Math.round(mebibytes).toLocaleString("en")} MiB`;
+  return (
+    <span className="softer replica-use" title="CPU and memory in the last minute">
+      {cores.toFixed(2)} cores, {memory}
+    </span>
   );
 }
 

@@ -34,7 +34,7 @@ interface ChartPlan {
   format: (value: number) => string;
   least: number;
   series: Series[];
-  /** Left out while nothing is measured: not every agent server counts its runs, and not every host measures CPU and memory. */
+  /** Left out while nothing is measured: not every agent server counts its runs and tokens, and not every host measures CPU and memory. */
   isOptional?: boolean;
   /** The lines count what happened between two points, whose distance the chart shows. */
   isCount?: boolean;
@@ -99,6 +99,13 @@ const charts: ChartPlan[] = [
     series: [
       { name: "waiting", read: ({ runs_waiting }) => runs_waiting },
       { name: "recovered", read: ({ runs_recovered }) => runs_recovered },
+    ],
+  },
+  {
+    ...{ title: "Tokens", format: count, least: 100, isOptional: true, isCount: true },
+    series: [
+      { name: "input", read: ({ input_tokens }) => input_tokens },
+      { name: "output", read: ({ output_tokens }) => output_tokens },
     ],
   },
 ];

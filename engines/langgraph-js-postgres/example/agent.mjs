@@ -62,9 +62,13 @@ export const memory = new StateGraph(State)
 
 const model = new FakeListChatModel({ responses: ["one two three"], sleep: 1 });
 
-/** Streams an answer in pieces. */
+/** Streams an answer in pieces, with the tokens that a model would report. */
 export const chat = new StateGraph(MessagesAnnotation)
-  .addNode("model", async (state) => ({ messages: [await model.invoke(state.messages)] }))
+  .addNode("model", async (state) => {
+    const answer = await model.invoke(state.messages);
+    answer.usage_metadata = { input_tokens: 10, output_tokens: 3, total_tokens: 13 };
+    return { messages: [answer] };
+  })
   .addEdge("__start__", "model")
   .compile();
 

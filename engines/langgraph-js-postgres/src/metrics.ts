@@ -42,6 +42,8 @@ const jsonOf = (queue: QueueState, { max, active }: Workers) => ({
     pending_runs_wait_time_max_secs: queue.waitSeconds,
     n_failed: queue.failed,
     n_recovered: queue.recovered,
+    n_input_tokens: queue.inputTokens,
+    n_output_tokens: queue.outputTokens,
     next_due_secs: queue.nextDueSeconds,
   },
 });
@@ -56,8 +58,11 @@ function textOf(queue: QueueState, { max, active }: Workers): string {
     ["pending_runs_wait_time_max", "gauge", "Seconds that the oldest pending run has waited.", queue.waitSeconds],
     ["failed_runs_total", "counter", "Runs that ended with an error.", queue.failed],
     ["recovered_runs_total", "counter", "Runs that another replica continued after theirs died.", queue.recovered],
+    ["input_tokens_total", "counter", "Tokens that runs sent to models, as the models reported.", queue.inputTokens],
+    ["output_tokens_total", "counter", "Tokens that models answered, likewise.", queue.outputTokens],
   ] as const;
   return families
+    .filter(([, , , value]) => value !== null)
     .map(([name, type, help, value]) => {
       const full = `lg_api_${name}`;
       return `# HELP ${full} ${help}\n# TYPE ${full} ${type}\n${full} ${value}\n`;

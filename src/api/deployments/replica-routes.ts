@@ -1,6 +1,6 @@
-import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import type { DeploymentReplicas, Replica } from "../../contract/deployments/replica.ts";
 import { operations } from "../../contract/operations.ts";
-import { findReport, type ReportRow } from "../../store/data-plane/deployment-report.ts";
+import { findReport, type MeasuredUse, type ReportRow } from "../../store/data-plane/deployment-report.ts";
 import { type Api, route } from "../http/route.ts";
 import { readDeployment } from "./deployment-routes.ts";
 
@@ -27,7 +27,18 @@ const nothingReported: DeploymentReplicas = {
 const isExit = ({ cause, last_exit: exit }: ReportRow["report"]) =>
   cause === null || cause.reason === exit?.cause.reason;
 
-function replicasOf({ report, observed_at: at, numbers }: ReportRow): DeploymentReplicas {
+/** Several replicas are measured each. The use of one that runs alone since before the measurement is that of the deployment. */
+function useOf(
+  replicaId: string,
+  { use, alone }: { use: MeasuredUse | null; alone: string | null },
+): Pick<Replica, "cpu_cores" | "memory_mib"> {
+  const own = use?.by_replica?.find(({ replica_id }) => replica_id === replicaId);
+  if (own !== undefined) return { cpu_cores: own.cpu_cores, memory_mib: own.memory_mib };
+  const isWhole = use?.replicas === 1 && alone !== null && Date.parse(alone) <= Date.parse(use.at);
+  return isWhole ? { cpu_cores: use.cpu_cores, memory_mib: use.memory_mib } : { cpu_cores: null, memory_mib: null };
+}
+
+function replicasOf({ report, observed_at: at, numbers, use }: ReportRow): DeploymentReplicas {
   return {
     replicas: report.replicas.map(({ replica_id, revision_id, phase, started_at, restarts, limits }) => ({
       id: replica_id,
@@ -37,6 +48,7 @@ function replicasOf({ report, observed_at: at, numbers }: ReportRow): Deployment
       started_at,
       restarts,
       limits,
+      ...useOf(replica_id, { use, alone: report.replicas.length === 1 ? started_at : null }),
     })),
     reported_at: at.toISOString(),
     asleep: report.asleep,

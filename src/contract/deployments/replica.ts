@@ -11,6 +11,8 @@ export const Replica = Type.Object({
   started_at: nullable(Type.String()),
   restarts: Type.Integer({ description: "How often it was started again after an exit." }),
   limits: ReplicaReport.properties.limits,
+  cpu_cores: nullable(Type.Number(), "CPU use in the last minute. null: not measured."),
+  memory_mib: nullable(Type.Number(), "Memory use, likewise."),
 });
 export type Replica = Static<typeof Replica>;
 
@@ -40,6 +42,8 @@ export const DeploymentReplicas = Type.Object(
             started_at: "2026-11-20T10:04:09.000Z",
             restarts: 0,
             limits: { memory: "enforced", cpu: "enforced" },
+            cpu_cores: 0.31,
+            memory_mib: 212.5,
           },
         ],
         reported_at: "2026-11-20T10:05:00.000000Z",

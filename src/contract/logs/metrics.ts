@@ -14,6 +14,14 @@ const latencyCounts = Type.Array(Type.Integer({ minimum: 0 }), {
   description: "Number of responses in each latency bucket. The last bucket is above all bounds.",
 });
 
+/** CPU and memory of one replica in an interval. */
+export const ReplicaUse = Type.Object({
+  replica_id: Type.String({ maxLength: 512 }),
+  cpu_cores: Type.Number({ minimum: 0 }),
+  memory_mib: Type.Number({ minimum: 0 }),
+});
+export type ReplicaUse = Static<typeof ReplicaUse>;
+
 /** Measurements of one deployment by its listener in one interval. The counts are those of the interval, not totals. */
 export const MetricSample = Type.Object({
   deployment_id: uuid(),
@@ -30,6 +38,12 @@ export const MetricSample = Type.Object({
   runs_running: optional(nullable(Type.Integer({ minimum: 0 }))),
   runs_failed: optional(nullable(Type.Integer({ minimum: 0 }))),
   runs_recovered: optional(nullable(Type.Integer({ minimum: 0 }))),
+  input_tokens: optional(nullable(Type.Integer({ minimum: 0 })), "null or absent: the server reports no tokens."),
+  output_tokens: optional(nullable(Type.Integer({ minimum: 0 }))),
+  replica_usage: optional(
+    nullable(Type.Array(ReplicaUse, { maxItems: 10_000 })),
+    "Use of each replica, where several run. null or absent: one replica, or nothing was measured.",
+  ),
 });
 export type MetricSample = Static<typeof MetricSample>;
 
@@ -82,6 +96,11 @@ export const MetricPoint = Type.Object(
       Type.Integer(),
       "Runs that another replica continued because theirs had died. null: the server does not count them.",
     ),
+    input_tokens: nullable(
+      Type.Integer(),
+      "Tokens that the agent sent to its models, as the models reported them. null: the server does not report tokens.",
+    ),
+    output_tokens: nullable(Type.Integer(), "Tokens that the models answered, likewise."),
   },
   { $id: "MetricPoint" },
 );

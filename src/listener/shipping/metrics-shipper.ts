@@ -117,8 +117,10 @@ export class MetricsShipper {
       ),
       traffic: trafficOf(traffic.counts()),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
-      // A server that was too busy to answer keeps its totals.
-      runs: new Map([...(this.#previous?.runs ?? []), ...runs].filter(([id]) => deploymentIds.has(id))),
+      // A server that was too busy to answer keeps its totals, and so does one that sleeps and may have counted tokens.
+      runs: new Map(
+        [...(this.#previous?.runs ?? []), ...runs].filter(([id, { tokens }]) => deploymentIds.has(id) || tokens),
+      ),
     };
     const before = this.#previous;
     this.#previous = now;
@@ -174,6 +176,7 @@ function sampleOf(
     const seconds = Math.max(0, one.cpuSeconds - (before.cpuSeconds.get(one.replicaId) ?? 0));
     return seconds / (intervalMs / 1_000);
   };
+  const useOf = (one: Used) => ({ replica_id: one.replicaId, cpu_cores: coresOf(one), memory_mib: one.memoryMib });
   return {
     deployment_id: deploymentId,
     at: new Date(now.atMs).toISOString(),
@@ -181,6 +184,7 @@ function sampleOf(
     replicas: replicaIds.length,
     cpu_cores: isMeasured ? used.reduce((sum, one) => sum + coresOf(one), 0) : null,
     memory_mib: isMeasured ? used.reduce((sum, { memoryMib }) => sum + memoryMib, 0) : null,
+    ...(isMeasured && replicaIds.length > 1 && { replica_usage: used.map(useOf) }),
     restarts: Math.max(0, restarts - (before.restarts.get(deploymentId) ?? 0)),
     ...runFields(before.runs.get(deploymentId), runs.get(deploymentId)),
     ...trafficBetween(before.traffic.get(deploymentId), now.traffic.get(deploymentId)),

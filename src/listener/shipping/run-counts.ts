@@ -46,16 +46,28 @@ export class RunCountReader {
 export function runFields(
   before: RunCounts | undefined,
   now: RunCounts | undefined,
-): Pick<MetricSample, "runs_waiting" | "runs_running" | "runs_failed" | "runs_recovered"> {
+): Pick<
+  MetricSample,
+  "runs_waiting" | "runs_running" | "runs_failed" | "runs_recovered" | "input_tokens" | "output_tokens"
+> {
   const grown = (name: "failed" | "recovered") => {
     const [earlier, later] = [before?.[name], now?.[name]];
     if (later == null) return null;
     return earlier == null ? 0 : later - (later < earlier ? 0 : earlier);
+  };
+  const newTokens = (name: "input" | "output") => {
+    const later = now?.tokens?.[name];
+    if (later === undefined) return null;
+    // The first round counts nothing. A server that reported its runs without tokens before had used none.
+    const earlier = before === undefined ? later : (before.tokens?.[name] ?? 0);
+    return later - (later < earlier ? 0 : earlier);
   };
   return {
     runs_waiting: now?.pending ?? null,
     runs_running: now?.running ?? null,
     runs_failed: grown("failed"),
     runs_recovered: grown("recovered"),
+    input_tokens: newTokens("input"),
+    output_tokens: newTokens("output"),
   };
 }

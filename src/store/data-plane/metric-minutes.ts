@@ -15,22 +15,24 @@ const minuteColumns = selectList({ ...measured, sampled_at });
 const integerMax = 2_147_483_647;
 
 /** `least` ignores null. */
-function sumOfRuns(name: "runs_failed" | "runs_recovered") {
+function sumOf(name: "runs_failed" | "runs_recovered" | "input_tokens" | "output_tokens") {
   const [stored, added] = [sql.identifier(`m.${name}`), sql.identifier(`excluded.${name}`)];
   return sql`case when ${stored} is null or ${added} is null then coalesce(${stored}, ${added})
              else least(${stored}::bigint + ${added}, ${integerMax}) end`;
 }
 
-/** Agents report their runs themselves. A number that does not fit must not cost the samples of other deployments. */
-function withStorableRuns(sample: MetricSample): MetricSample {
+/** Agents report their runs and tokens themselves. A number that does not fit must not cost the samples of other deployments. */
+function withStorableCounts(sample: MetricSample): MetricSample {
   const storable = (count: number | null | undefined) => (count == null ? null : Math.min(count, integerMax));
-  const { runs_waiting, runs_running, runs_failed, runs_recovered } = sample;
+  const { runs_waiting, runs_running, runs_failed, runs_recovered, input_tokens, output_tokens } = sample;
   return {
     ...sample,
     runs_waiting: storable(runs_waiting),
     runs_running: storable(runs_running),
     runs_failed: storable(runs_failed),
     runs_recovered: storable(runs_recovered),
+    input_tokens: storable(input_tokens),
+    output_tokens: storable(output_tokens),
   };
 }
 
@@ -53,8 +55,8 @@ export async function addMetricSamples(
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
              s.requests, s.errors, s.latency_counts, s.runs_waiting, s.runs_running, s.runs_failed, s.runs_recovered,
-             s.at as sampled_at
-        from jsonb_to_recordset(${JSON.stringify(samples.map(withStorableRuns))}::jsonb)
+             s.input_tokens, s.output_tokens, s.replica_usage, s.at as sampled_at
+        from jsonb_to_recordset(${JSON.stringify(samples.map(withStorableCounts))}::jsonb)
           as s ${sampled}
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
@@ -76,7 +78,9 @@ export async function addMetricSamples(
            order by place),
         runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
         runs_running = greatest(m.runs_running, excluded.runs_running),
-        runs_failed = ${sumOfRuns("runs_failed")}, runs_recovered = ${sumOfRuns("runs_recovered")},
+        runs_failed = ${sumOf("runs_failed")}, runs_recovered = ${sumOf("runs_recovered")},
+        input_tokens = ${sumOf("input_tokens")}, output_tokens = ${sumOf("output_tokens")},
+        replica_usage = excluded.replica_usage,
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )
@@ -93,7 +97,8 @@ export async function readMetricMinutes(
   const { rows } = await db.query<MetricMinute>(sql`
     select at, replicas, cpu_cores as "cpuCores", memory_mib as "memoryMib", restarts, requests, errors,
            latency_counts as "latencyCounts", runs_waiting as "runsWaiting", runs_running as "runsRunning",
-           runs_failed as "runsFailed", runs_recovered as "runsRecovered"
+           runs_failed as "runsFailed", runs_recovered as "runsRecovered", input_tokens as "inputTokens",
+           output_tokens as "outputTokens"
       from metric_minutes where deployment_id = ${deploymentId} and at >= ${range.from} and at < ${range.to}
      order by at`);
   return rows;

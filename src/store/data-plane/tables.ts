@@ -80,5 +80,8 @@ export const metricMinutesTable = table("metric_minutes", {
   runs_running: nullable(integer),
   runs_failed: nullable(integer),
   runs_recovered: nullable(integer),
+  input_tokens: nullable(integer),
+  output_tokens: nullable(integer),
+  replica_usage: nullable(jsonb),
   sampled_at: nullable(timestamp),
 });

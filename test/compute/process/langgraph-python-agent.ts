@@ -18,6 +18,7 @@ const configs = {
       agent: "./src/hello_agent/agent.py:graph",
       steps: "hello_agent.steps:graph",
       files: "./src/hello_agent/files.py:graph",
+      billed: "./src/hello_agent/billed.py:graph",
     },
     env: { FROM_CONFIG: "config", FROM_BOTH: "config" },
   },
@@ -67,6 +68,15 @@ def answer(state: MessagesState):
         notes.write("a note")
     values = [os.environ[name] for name in ("FROM_CONFIG", "FROM_BOTH", "DATABASE_URI")]
     return {"messages": [AIMessage(" ".join([greeting, *values]))]}
+graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").add_edge("answer", END).compile()`),
+  /** Calls a model that reports its tokens twice, and keeps one of the answers. */
+  "billed.py": one(`
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+model = FakeMessagesListChatModel(responses=[AIMessage("one two three", usage_metadata=usage)])
+def answer(state: MessagesState):
+    model.invoke("a guess")
+    return {"messages": [model.invoke(state["messages"])]}
 graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").add_edge("answer", END).compile()`),
   "greeting.txt": "good day\n",
   "guard.py": `

@@ -42,6 +42,16 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
   const linesOf = async (spec: ReplicaSpec) =>
     (await world.compute.readLogs(spec.replicaId, null, 256 * 1024)).lines.map((line) => line.message);
 
+  withAgent("the server reports the tokens of all calls of models beside its runs", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    const tokens = async () => (await world.compute.readRunCounts(spec.replicaId))?.tokens;
+    assert.equal(await tokens(), undefined, "no model has reported any yet");
+    assert.equal(await ask(state, await newThread(state), "three", "billed"), "one two three");
+    assert.deepEqual(await tokens(), { input: 20, output: 6 });
+    await world.remove(spec, 60_000);
+  });
+
   withAgent("an agent runs, sends no requests to the internet, and its state outlives its replicas", async (agent) => {
     const filesBefore = await readdir(agent.path, { recursive: true });
     const connections = path.join(world.root, "connections");

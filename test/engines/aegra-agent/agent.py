@@ -6,7 +6,7 @@ import operator
 import os
 import time
 from typing import Annotated, Any
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.config import get_config, get_store, get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -101,6 +101,16 @@ async def talk(state):
 
 
 chat = StateGraph(MessagesState).add_node("talk", talk).add_edge(START, "talk").add_edge("talk", END).compile()
+
+async def bill(state):
+    """A model that reports its tokens, and a second call of it whose answer is not in the state."""
+    usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+    model = FakeMessagesListChatModel(responses=[AIMessage("one two three", usage_metadata=usage)])
+    await model.ainvoke("a guess")
+    return {"messages": [await model.ainvoke(state["messages"])]}
+
+
+billed = StateGraph(MessagesState).add_node("bill", bill).add_edge(START, "bill").add_edge("bill", END).compile()
 
 child = StateGraph(State).add_node("inner", lambda state: {"done": [f"inner {state.get('total')}"]}).add_edge(START, "inner").compile()
 

@@ -47,9 +47,9 @@ with session as (
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
              s.requests, s.errors, s.latency_counts, s.runs_waiting, s.runs_running, s.runs_failed, s.runs_recovered,
-             s.at as sampled_at
+             s.input_tokens, s.output_tokens, s.replica_usage, s.at as sampled_at
         from jsonb_to_recordset($3::jsonb)
-          as s ("deployment_id" uuid, "at" timestamp with time zone, "replicas" integer, "cpu_cores" double precision, "memory_mib" double precision, "restarts" integer, "requests" bigint, "errors" bigint, "latency_counts" integer[], "runs_waiting" integer, "runs_running" integer, "runs_failed" integer, "runs_recovered" integer)
+          as s ("deployment_id" uuid, "at" timestamp with time zone, "replicas" integer, "cpu_cores" double precision, "memory_mib" double precision, "restarts" integer, "requests" bigint, "errors" bigint, "latency_counts" integer[], "runs_waiting" integer, "runs_running" integer, "runs_failed" integer, "runs_recovered" integer, "input_tokens" integer, "output_tokens" integer, "replica_usage" jsonb)
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
        order by s.deployment_id, date_trunc('minute', s.at), s.at
@@ -59,8 +59,8 @@ with session as (
        where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
     ), added as (
       insert into metric_minutes as m
-        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, sampled_at)
-      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, sampled_at from sample
+        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, input_tokens, output_tokens, replica_usage, sampled_at)
+      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, input_tokens, output_tokens, replica_usage, sampled_at from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
         memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
@@ -73,6 +73,10 @@ with session as (
         runs_failed = case when "m"."runs_failed" is null or "excluded"."runs_failed" is null then coalesce("m"."runs_failed", "excluded"."runs_failed")
              else least("m"."runs_failed"::bigint + "excluded"."runs_failed", $4) end, runs_recovered = case when "m"."runs_recovered" is null or "excluded"."runs_recovered" is null then coalesce("m"."runs_recovered", "excluded"."runs_recovered")
              else least("m"."runs_recovered"::bigint + "excluded"."runs_recovered", $5) end,
+        input_tokens = case when "m"."input_tokens" is null or "excluded"."input_tokens" is null then coalesce("m"."input_tokens", "excluded"."input_tokens")
+             else least("m"."input_tokens"::bigint + "excluded"."input_tokens", $6) end, output_tokens = case when "m"."output_tokens" is null or "excluded"."output_tokens" is null then coalesce("m"."output_tokens", "excluded"."output_tokens")
+             else least("m"."output_tokens"::bigint + "excluded"."output_tokens", $7) end,
+        replica_usage = excluded.replica_usage,
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )

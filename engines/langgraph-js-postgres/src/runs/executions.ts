@@ -30,6 +30,8 @@ export class Execution {
   /** The status that the worker reported; undefined while it executes. */
   status: RunStatus | undefined;
   result: { checkpoint?: CheckpointPayload; exception?: Error } = {};
+  /** The last values in the stream of a run without a thread. It has no checkpoint. */
+  shown: unknown;
   readonly #database: Database;
   #nextSeq: number;
   #buffer: NewEvent[] = [];
@@ -55,6 +57,10 @@ export class Execution {
     if (this.stopped === "lost" || this.stopped === reason) return;
     this.stopped = reason;
     this.abort.abort(reason === "interrupt" ? reason : new Error(`the execution was stopped: ${reason}`));
+  }
+
+  showedValues(values: unknown): void {
+    if (this.run.kwargs.temporary === true) this.shown = values;
   }
 
   /** Adds an event to the stream. It is written soon; the worker waits only if the database falls behind. */
@@ -225,6 +231,8 @@ export class Executions implements EndedRuns {
     const outcome = {
       runId: run.run_id,
       threadId: run.thread_id,
+      input: run.kwargs.input,
+      values: values ?? execution.shown,
       lease,
       status,
       temporary: run.kwargs.temporary === true,

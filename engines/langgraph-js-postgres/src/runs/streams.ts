@@ -30,7 +30,9 @@ export class Streams implements RunsStreamRepo {
   async publish(payload: Parameters<RunsStreamRepo["publish"]>[0] & { normalized?: boolean }): Promise<void> {
     const data = this.#stock.serialiseAsDict(payload.data) ?? "null";
     const event = { event: payload.event, data, normalized: payload.normalized ?? null };
-    await this.#executions.find(payload.runId)?.publish(event);
+    const execution = this.#executions.find(payload.runId);
+    if (payload.event === "values") execution?.showedValues(payload.data);
+    await execution?.publish(event);
   }
 
   async *join(

@@ -6,6 +6,7 @@ import { deleteCheckpointsOfRun, deleteRuns } from "./deletions.ts";
 import { exact } from "./json.ts";
 import { signal } from "./signals.ts";
 import { writeResult } from "./threads.ts";
+import { addTokens, tokensOf } from "./tokens.ts";
 
 export type CancelAction = "interrupt" | "rollback";
 
@@ -121,6 +122,10 @@ export async function handOver(database: Database, leases: string[]): Promise<st
 export interface Outcome {
   runId: string;
   threadId: string;
+  /** The input of the run. */
+  input?: unknown;
+  /** Its state at the end, as far as it is known. */
+  values?: unknown;
   lease: string;
   status: RunStatus;
   /** The run's thread exists for the run only. */
@@ -141,6 +146,7 @@ export function finish(database: Database, stock: Stock, outcome: Outcome): Prom
       [runId, lease, status],
     );
     if (run === undefined) return false;
+    const tokens = await tokensOf(query, outcome);
     if (run.cancel_action === "rollback") {
       await deleteCheckpointsOfRun(query, threadId, runId);
       await deleteRuns(query, database.schema, new Conditions().add("run_id = ?", runId));
@@ -162,7 +168,8 @@ export function finish(database: Database, stock: Stock, outcome: Outcome): Prom
       await writeResult(query, stock, threadId, run.cancel_action === "rollback" ? {} : outcome);
       await signal(query, database.schema, "queue");
     }
-    // At the end, because other runs that fail wait for this row.
+    // At the end, because other runs that end wait for these rows.
+    if (tokens !== undefined) await addTokens(query, tokens);
     if (status === "error" || status === "timeout") await query(countFailed);
     return true;
   });
@@ -179,6 +186,9 @@ export interface QueueState {
   waitSeconds: number;
   /** Runs that ended with an error since the schema exists. */
   failed: number;
+  /** Tokens that the models of the runs reported, likewise. Null: none reported any. */
+  inputTokens: number | null;
+  outputTokens: number | null;
   /** How often a run was taken from a dead replica, likewise. */
   recovered: number;
   /** Seconds until the next run, cron or webhook is due; 0: one is due now. Null: nothing waits and nothing is planned. */
@@ -192,6 +202,8 @@ export async function readQueue(query: Query): Promise<QueueState> {
        (select count(*)::integer from @runs where status = 'running') as running,
        coalesce((select total::float8 from @totals where name = 'failed'), 0) as failed,
        coalesce((select total::float8 from @totals where name = 'recovered'), 0) as recovered,
+       (select total::float8 from @totals where name = 'input_tokens') as "inputTokens",
+       (select total::float8 from @totals where name = 'output_tokens') as "outputTokens",
        (select greatest(0, extract(epoch from at - now()))::float8 from (select least(
          (select min(due_at) from @runs where status = 'pending'),
          (select min(next_run_at) from @crons where enabled),

@@ -8,6 +8,7 @@ One argument: a JSON file with the launch options (langgraph-python-launch.ts, r
 
 import asyncio
 import contextlib
+import contextvars
 import fcntl
 import io
 import json
@@ -37,6 +38,7 @@ def main(options):
         from langgraph_api.server import app
 
     repair_state(os.path.join(options["stateDir"], state_name))
+    app = with_tokens(app, count_tokens())
     asyncio.run(serve(app, options, Server(__version__, log_config, drain, load_failure, harden_persistence)))
     lock.close()
 
@@ -55,9 +57,65 @@ def main_on_aegra(options):
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from pierhead_aegra import start
 
-    app, version = start.prepare(options)
+    app, version = start.prepare(options, count_tokens())
     failure = lambda: None if start.failure is None else one_line(start.failure)
     asyncio.run(serve(app, options, Server(version, None, start.drain, failure)))
+
+
+def count_tokens():
+    """Counts the tokens of all calls of models in this process, as the models report them."""
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.tracers.context import register_configure_hook
+
+    class Tokens(BaseCallbackHandler):
+        input = output = 0
+
+        def on_llm_end(self, response, **_):
+            for generations in response.generations:
+                message = getattr(generations[0], "message", None) if generations else None
+                usage = getattr(message, "usage_metadata", None) or {}
+                self.input += usage.get("input_tokens") or 0
+                self.output += usage.get("output_tokens") or 0
+
+        def take(self):
+            taken = {"input_tokens": self.input, "output_tokens": self.output}
+            self.input -= taken["input_tokens"]
+            self.output -= taken["output_tokens"]
+            return taken
+
+    tokens = Tokens()
+    register_configure_hook(contextvars.ContextVar("pierhead_tokens", default=tokens), True)
+    return tokens
+
+
+def with_tokens(app, tokens):
+    """Adds the tokens to the counts of runs that the server reports."""
+
+    async def wrapped(scope, receive, send):
+        is_asked = scope["type"] == "http" and scope["path"] == "/metrics" and b"format=json" in scope["query_string"]
+        if not is_asked or tokens.input + tokens.output == 0:
+            return await app(scope, receive, send)
+        start, body = {}, b""
+
+        async def collect(message):
+            nonlocal start, body
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            body += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                counts = json.loads(body)
+                counts["queue"].update(n_input_tokens=tokens.input, n_output_tokens=tokens.output)
+                body = json.dumps(counts).encode()
+            headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+            await send({**start, "headers": [*headers, (b"content-length", str(len(body)).encode())]})
+            await send({"type": "http.response.body", "body": body})
+
+        await app(scope, receive, collect)
+
+    return wrapped
 
 
 def enter_view(options):

@@ -12,6 +12,7 @@ from redis import RedisError
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
+from . import start
 from .database import execute, sessions
 from .leases import leases
 from .outages import is_noted, is_outage
@@ -115,6 +116,7 @@ def finalize_run(original):
             # `release` hands it back.
             return False
         finalized = await write_end(run_id, functools.partial(original, run_id, *given, **how))
+        await count_tokens()
         if finalized and how.get("status") == "error":
             await count("failed", 1)
         return finalized
@@ -171,6 +173,16 @@ async def count(name, by):
         await redis_manager.get_client().hincrby(f"{ends_channel()}:counts", name, by)
 
 
+token_names = ("input_tokens", "output_tokens")
+
+
+async def count_tokens():
+    """Adds what this replica has counted to the counts of all."""
+    for name, by in start.tokens.take().items():
+        if by > 0:
+            await count(name, by)
+
+
 def add_routes(app):
     """Adds what other agent servers answer, before routes that match everything. Routes of the agent with these paths win."""
 
@@ -197,6 +209,7 @@ async def metrics(request):
         )
         pending, running, waited, next_cron = found.one()
     counts = {}
+    await count_tokens()
     with contextlib.suppress(RedisError):
         counts = await redis_manager.get_client().hgetall(f"{ends_channel()}:counts")
     queue = {
@@ -205,6 +218,7 @@ async def metrics(request):
         "pending_runs_wait_time_max_secs": float(waited),
         "n_failed": int(counts.get("failed", 0)),
         "n_recovered": int(counts.get("recovered", 0)),
+        **{f"n_{name}": int(counts[name]) for name in token_names if name in counts},
         # Pending runs are due at once. Null: nothing waits and nothing is planned.
         "next_due_secs": 0 if pending else None if next_cron is None else max(0, float(next_cron)),
     }
@@ -212,6 +226,7 @@ async def metrics(request):
     if request.query_params.get("format") == "json":
         return JSONResponse({"workers": {"max": most, "active": active, "available": max(0, most - active)}, "queue": queue})
     names = ("num_pending_runs", "num_running_runs", "pending_runs_wait_time_max", "failed_runs_total", "recovered_runs_total")
+    names += tuple(f"{name}_total" for name in token_names if name in counts)
     kind = lambda name: "counter" if name.endswith("_total") else "gauge"
     lines = [f"# TYPE lg_api_{name} {kind(name)}\nlg_api_{name} {value}\n" for name, value in zip(names, queue.values())]
     return PlainTextResponse("".join(lines))

@@ -22,10 +22,15 @@ failure = None
 state_dir = None
 
 
-def prepare(options):
+# Counts the tokens of this replica's models.
+tokens = None
+
+
+def prepare(options, counted):
     """Imports Aegra with options of langgraph-python-launch.ts. Returns its application and its version."""
-    global state_dir
+    global state_dir, tokens
     state_dir = options["stateDir"]
+    tokens = counted
     config = config_of(options)
     file = os.path.join(os.path.dirname(options["viewDir"]), "aegra.json")
     with open(file, "w") as opened:
