@@ -27,7 +27,7 @@ export interface Keyring {
   /** Returns undefined for a key that is unknown, wrong, expired or revoked. The caller cannot see which. */
   findKey(key: string): Promise<ApiKeyRow | undefined>;
   /**
-   * Returns the holders of a session: a key, or a person's memberships, the strongest first. Returns [] if the session does
+   * Returns the holders of a session: a key, or a person's memberships, the default one first. Returns [] if the session does
    * not exist or has expired, its key is no longer valid, or the person is no longer a member.
    */
   findSession(token: string): Promise<readonly Holder[]>;

@@ -220,7 +220,7 @@ async function findHolder(keyring: Keyring, credentials: Credentials): Promise<H
   return key;
 }
 
-/** Returns the strongest membership of a session that reaches the named workspace, or the strongest if none does. */
+/** Returns the strongest membership of a session that reaches the named workspace, or the default one if none does. */
 async function holderOfSession(keyring: Keyring, { session, tenantId }: Credentials): Promise<Holder | undefined> {
   const held = session === undefined ? [] : await keyring.findSession(session);
   if (held.length < 2 || tenantId === undefined) return held[0];

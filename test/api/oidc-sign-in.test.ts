@@ -245,6 +245,23 @@ test("a member of several workspaces has the strongest role in each, and reaches
   assert.deepEqual([...places], [second], "an admin of one workspace sees only that one");
 });
 
+test("another organization that adds a person as its member does not choose the workspace in which that person works", async () => {
+  const { stranger, tenant } = t;
+  await addMember("kim@example.org", "reader");
+  const { session: before } = await signIn(verified("kim@example.org"));
+  await addMember("kim@example.org", "admin", {}, stranger.adminKey);
+  const { session: after } = await signIn(verified("kim@example.org"));
+  for (const session of [before, after]) {
+    const { body } = await askAs(session, "/v2/session");
+    assert.deepEqual([body.workspace_id, body.role], [tenant.tenantId, "reader"]);
+    assert.equal(body.workspaces[0].id, tenant.tenantId);
+    assert.equal(body.workspaces.length, 2);
+    // Requests that name no workspace, as scripts and the command line send them.
+    assert.equal((await askAs(session, "/v2/admin/api-keys")).status, 403);
+    assert.equal((await askAs(session, "/v2/admin/api-keys", { "x-tenant-id": stranger.tenantId })).status, 200);
+  }
+});
+
 test("changing or ending a membership takes effect at once and ends sessions without one", async () => {
   const id = await addMember("judy@example.org", "reader");
   const { session } = await signIn(verified("judy@example.org"));

@@ -17,7 +17,7 @@ export interface MembershipRow extends Omit<MemberRow, "created_at" | "updated_a
 /** The holder of a session, and its end. */
 export interface SessionRow {
   expires_at: Date;
-  /** The key, or all memberships of the person, the strongest first; empty when they were ended. */
+  /** The key, or all memberships of the person (`findMemberships`); empty when they were ended. */
   holders: ApiKeyRow[] | MembershipRow[];
 }
 
@@ -105,31 +105,43 @@ const findStored = batched(async (db, digests: string[]): Promise<(StoredSession
   return digests.map((digest) => byDigest.get(digest));
 });
 
+/**
+ * The organizations that a person has belonged to for longest come first. Any administrator can make a person a member without being
+ * asked, and must not choose the workspace in which that person works next.
+ */
+const seniority = sql`min(m.created_at) over (partition by m.organization_id), m.organization_id`;
+
 /** Of two memberships for a workspace, the one with more rights there counts. */
 const strength = sql`array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first`;
 
-/** Returns all memberships of an address, in lower case, the strongest first. */
+/** Returns all memberships of an address, in lower case: those of the oldest organization first, and of these the strongest. */
 export async function findMemberships(db: Db, email: string): Promise<MembershipRow[]> {
   const { rows } = await db.query<MembershipRow>(sql`
     select m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, null as listener_id,
            false as is_operator, w.deployments_enabled
       from members m left join workspaces w on w.id = m.workspace_id
-     where m.email = ${email} order by ${strength}, m.id`);
+     where m.email = ${email} order by ${seniority}, ${strength}, m.id`);
   return rows;
 }
 
-/** Returns the workspaces that a person can access, with the role in each, by name. */
+/** Returns the workspaces that a person can access, with the role in each: those of the oldest organization first, then by name. */
 export async function listMemberWorkspaces(
   db: Db,
   email: string,
   limit: number,
 ): Promise<{ id: string; name: string; role: MemberRole; scope: KeyScope }[]> {
   const { rows } = await db.query<{ id: string; name: string; role: MemberRole; scope: KeyScope }>(sql`
-    select distinct on (w.name, w.id) w.id, w.name, m.role,
-           case when m.workspace_id is null then 'organization' else 'workspace' end as scope
-      from members m join workspaces w
-        on w.organization_id = m.organization_id and (m.workspace_id is null or m.workspace_id = w.id)
-     where m.email = ${email} order by w.name, w.id, ${strength} limit ${limit}`);
+    with found as (
+      select distinct on (w.id) w.id, w.name, m.role, m.organization_id,
+             case when m.workspace_id is null then 'organization' else 'workspace' end as scope
+        from members m join workspaces w
+          on w.organization_id = m.organization_id and (m.workspace_id is null or m.workspace_id = w.id)
+       where m.email = ${email} order by w.id, ${strength})
+    select f.id, f.name, f.role, f.scope
+      from found f join (
+        select m.organization_id, min(m.created_at) as since from members m where m.email = ${email} group by 1
+      ) o on o.organization_id = f.organization_id
+     order by o.since, o.organization_id, f.name, f.id limit ${limit}`);
   return rows;
 }
 
