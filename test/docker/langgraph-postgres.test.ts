@@ -8,6 +8,7 @@ import { nodeImage } from "./base-image.ts";
 import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
 import { startServer } from "./database-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
+import { assertNoRuns } from "./no-runs.ts";
 
 const example = "examples/hello-agent";
 
@@ -107,7 +108,7 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
     assert.equal(replicas.filter(({ phase }) => phase === "ready").length, 2);
     await call("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "agent", input });
     const { queue } = await call("GET", "/metrics?format=json");
-    assert.deepEqual({ ...queue, pending_runs_wait_time_max_secs: 0 }, noRuns);
+    assertNoRuns(queue);
   });
 });
 
@@ -133,13 +134,4 @@ const answer = () => ({ messages: [{ role: "assistant", content: "hello" }] });
 export const graph = new StateGraph(MessagesAnnotation)
   .addNode("answer", answer).addEdge(START, "answer").addEdge("answer", END).compile();
 `,
-};
-
-const noRuns = {
-  n_pending: 0,
-  n_running: 0,
-  pending_runs_wait_time_max_secs: 0,
-  n_failed: 0,
-  n_recovered: 0,
-  next_due_secs: null,
 };

@@ -8,6 +8,7 @@ import { startTestServer } from "../support/server.ts";
 import { makeDatabaseImages } from "./database-images.ts";
 import { startServer } from "./database-world.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
+import { assertNoRuns } from "./no-runs.ts";
 import { importNewerPythonImage, importPythonImage, newerPythonImage, pythonImage } from "./python-base-image.ts";
 
 const template = path.resolve("templates/langgraph-python-hello");
@@ -124,18 +125,9 @@ describe("docker: LangGraph agents in Python", { skip: dockerSkipped }, () => {
     assert.equal(replicas.filter(({ phase }) => phase === "ready").length, 2);
     assert.match(await say("once more"), /your message number 3 in this thread/);
     const { queue } = await call("/metrics?format=json");
-    assert.deepEqual({ ...queue, pending_runs_wait_time_max_secs: 0 }, noRuns);
+    assertNoRuns(queue);
   });
 });
-
-const noRuns = {
-  n_pending: 0,
-  n_running: 0,
-  pending_runs_wait_time_max_secs: 0,
-  n_failed: 0,
-  n_recovered: 0,
-  next_due_secs: null,
-};
 
 const readSource = async () =>
   Object.fromEntries(
