@@ -6,6 +6,7 @@ import { create } from "tar";
 import { createIgnoreRules } from "../../domain/ignore-rules.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
+import { downloadsDir } from "./added-downloads.ts";
 
 /** Names that are never copied into an image: history, and packages of another machine. */
 const neverSent = new Set([".git", "node_modules", ".venv", "venv", "__pycache__"]);
@@ -46,12 +47,13 @@ export async function packOwnContext(directory: string, dockerfile: string): Pro
   const text = hasRules ? await readFile(path.join(directory, ".dockerignore"), "utf8") : "";
   const rules = createIgnoreRules();
   rules.add("", text, "dockerignore");
+  const isOwn = (file: string) => file === dockerfile || file === downloadsDir || file.startsWith(`${downloadsDir}/`);
   const sent: string[] = [];
   const visit = async (inside: string) => {
     for (const entry of await readdir(path.join(directory, inside), { withFileTypes: true })) {
       const file = path.posix.join(inside, entry.name);
       if (file === ".git") continue;
-      const isSent = file === dockerfile || !rules.ignoresBelow(file, entry.isDirectory());
+      const isSent = isOwn(file) || !rules.ignoresBelow(file, entry.isDirectory());
       if (!isText(directory, file)) {
         if (isSent) throw notText(file);
         continue;

@@ -25,6 +25,7 @@ import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { contextFileOf } from "../worker/context-file.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { downloadAdded } from "./added-downloads.ts";
 import { baseImage, fitProgram, imageEngineDir, startProgram, toolchainDir } from "./base-image.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { withBuildNetwork } from "./build-network.ts";
@@ -162,7 +163,8 @@ async function prepareOwn(
 ): Promise<Prepared> {
   const { sourceDir, signal } = context;
   const file = path.join(sourceDir, dockerfile);
-  const text = await readOwn(dockerfile, sourceDir);
+  const given = await readOwn(dockerfile, sourceDir);
+  const text = target.allowsPrivateRegistries === false ? await downloadAdded(given, context) : given;
   // Triggers run before the label of their stage, so the cache would share them with other workspaces.
   const hasTriggers = await checkTriggers(engine, text, { target, signal });
   await writeFile(file, labelStages(text, label));

@@ -31,7 +31,7 @@ export async function checkEngineCalls(dockerfile: string, registries: Registrie
   if (download !== null) {
     throw new BuildFailure(
       "Unsupported",
-      `'${download}' makes the container engine download, which reaches the operator's network. Download with a RUN instruction, or write the name of a local file without a variable at its beginning. An operator can allow it with PIERHEAD_ALLOW_PRIVATE_NETWORK=true.`,
+      `'${download}' makes the container engine download, which reaches the operator's network. Write 'ADD https://... /target' in one line without variables, or download with a RUN instruction. A local file needs a name without a variable at its beginning. An operator can allow it with PIERHEAD_ALLOW_PRIVATE_NETWORK=true.`,
     );
   }
   for (const name of pulledNames(dockerfile)) {
