@@ -33,14 +33,27 @@ describe("attacks from the builds of a workspace on a container engine", { skip:
   after(() => end?.());
 
   /** Starts a build of a Dockerfile for a workspace. */
-  const start = async (dir: string, tenantId: string, dockerfile: string[], more: Record<string, string> = {}) => {
+  const start = async (
+    dir: string,
+    tenantId: string,
+    dockerfile: string[],
+    more: Record<string, string> = {},
+    limits: Partial<BuildRequest> = {},
+  ) => {
     const files = { Dockerfile: dockerfile.join("\n"), ...more };
-    const changes: Partial<BuildRequest> = { target, tenantId };
+    const changes: Partial<BuildRequest> = { target, tenantId, ...limits };
     return begin(dir, await filesSource(path.join(dir, `source-${randomUUID()}`), files), changes);
   };
-  const build = async (tenantId: string, dockerfile: string[], more: Record<string, string> = {}) => {
+  /** The image that it is based on has 150 MB. */
+  const limited = { diskBytesMax: 300 * 1024 * 1024 };
+  const build = async (
+    tenantId: string,
+    dockerfile: string[],
+    more: Record<string, string> = {},
+    limits: Partial<BuildRequest> = {},
+  ) => {
     await using workdir = await scratch();
-    const { build: running, log } = await start(workdir.dir, tenantId, dockerfile, more);
+    const { build: running, log } = await start(workdir.dir, tenantId, dockerfile, more, limits);
     return { result: await running.result, log: log() };
   };
   const networks = async () => {
@@ -140,6 +153,31 @@ describe("attacks from the builds of a workspace on a container engine", { skip:
       const { result, log } = await build(tenantId, [`FROM ${repo}:1`, "ENV A=1"]);
       assert.ok(result.ok, JSON.stringify(result));
       assert.match(log, /^made /m);
+    }
+  });
+
+  test("a build does not fill the disk of the machine with volumes that its Dockerfile declares", async () => {
+    const writing = `
+      const fs = require("fs");
+      const file = fs.openSync("/volume/large", "w");
+      setInterval(() => fs.writeSync(file, Buffer.alloc(4 << 20, 1)), 20);
+      setTimeout(() => process.exit(), 20_000);
+    `;
+    const dockerfile = [`FROM ${nodeImage}`, "VOLUME /volume", "COPY write.js /", runNode("/write.js")];
+    const { result, log } = await build(randomUUID(), dockerfile, { "write.js": writing }, limited);
+    assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], log);
+  });
+
+  test("a build does not fill the disk of the machine with many layers below its limit", async () => {
+    const writing = 'require("fs").writeFileSync("/file" + process.argv[2], Buffer.alloc(40 << 20, 1))';
+    const steps = Array.from({ length: 12 }, (_, at) => `RUN ["node", "/write.js", "${at}"]`);
+    const stages = (lines: string[]) => lines.flatMap((line) => [`FROM ${nodeImage}`, "COPY write.js /", line]);
+    const files = { "write.js": writing };
+    for (const lines of [[`FROM ${nodeImage}`, "COPY write.js /", ...steps], stages(steps)]) {
+      const dockerfile = [...lines, 'RUN ["node", "-e", "console.log(\'the last step\')"]'];
+      const { result, log } = await build(randomUUID(), dockerfile, files, limited);
+      assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], log);
+      assert.ok(!/^the last step$/m.test(log), "it is stopped on the way");
     }
   });
 });

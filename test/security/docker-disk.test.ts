@@ -54,6 +54,20 @@ describe("attacks from an agent on the disk of a container engine", { skip: dock
     assert.match(exit.message, /keeps \d+ MiB in \/var\/lib\/agent, more than its disk limit of 64 MiB/);
   });
 
+  test("an agent does not fill the disk of the machine with the volumes that its image declares", async () => {
+    const name = "pierhead-test/prober-volumes:1";
+    await buildAgentImage(engine, name, prober, ["VOLUME /one /two"]);
+    await using world = await DockerWorld.open(engine, limits);
+    const wanted = { ...spec(), artifact: { ...spec().artifact, digest: name, uri: name } };
+    const state = await world.start(wanted);
+    // Each is below the limit, both are not.
+    await write(state, "/one/file", 50);
+    await write(state, "/two/file", 50);
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "OutOfDisk");
+    assert.match(exit.message, /keeps \d+ MiB in \/one and \/two, more than its disk limit of 64 MiB/);
+  });
+
   test("an agent with a read-only root gets an error when /tmp is full, before it runs out of memory", async () => {
     await using world = await DockerWorld.open(engine, { isRootReadOnly: true });
     const wanted = { ...spec(), memoryLimitMib: 256 };

@@ -2,9 +2,10 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { processesMax } from "../../compute/docker/replicas/container.ts";
-import { BuildFailure, ProgramFailure, tooLarge } from "../failure.ts";
+import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { LineSplitter } from "../worker/build-log.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { containersOn, LayerSizes, watchContainers } from "./build-disk.ts";
 import type { OpenTarget } from "./build-network.ts";
 import type { Instruction } from "./dockerfile.ts";
 
@@ -69,12 +70,14 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
     if (build.target.canLimitProcesses) limits.apply().catch((error: unknown) => stop.abort(error));
   });
   const watch = watchContainers(engine, network, build.diskBytesMax, (failure) => stop.abort(failure));
+  const layers = new LayerSizes(engine, build.diskBytesMax);
   let imageId = "";
   try {
     const progress = engine.values<Progress>("POST", "/build", { query, body: build.context, signal });
     for await (const { stream, error, errorDetail, aux } of progress) {
       if (stream !== undefined) steps.write(stream);
       if (aux?.ID !== undefined) imageId = aux.ID;
+      for (const made of steps.takeImages()) await layers.add(made);
       if (error !== undefined) throw steps.failure(error, errorDetail?.code, memoryMib);
     }
   } catch (error) {
@@ -92,41 +95,6 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
 function proxiesOf(env: Record<string, string>): Record<string, string> {
   const names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
-}
-
-/** Polling interval. To measure a container, the engine walks over its files. */
-const diskLookMs = 2_000;
-
-/**
- * Returns the ids of the containers on the build's own network. The output of a build names them too, but a program of the
- * build can print whatever it likes.
- */
-async function containersOn(engine: Engine, network: string, signal?: AbortSignal): Promise<string[]> {
-  const query = { all: true, filters: { network: [network] } };
-  const found = await engine.call<{ Id: string }[]>("GET", "/containers/json", { query, ...(signal && { signal }) });
-  return found.map(({ Id }) => Id);
-}
-
-/** Polls the size of the build's containers, because the engine does not limit what a build writes. */
-function watchContainers(
-  engine: Engine,
-  network: string,
-  bytesMax: number,
-  onExceeded: (failure: BuildFailure) => void,
-): NodeJS.Timeout {
-  let isLooking = false;
-  const look = async () => {
-    if (isLooking) return;
-    isLooking = true;
-    for (const id of await containersOn(engine, network).catch(() => [])) {
-      const found = await engine
-        .callUnless<{ SizeRw?: number }>([404], "GET", `/containers/${id}/json`, { query: { size: true } })
-        .catch(() => undefined);
-      if (found?.SizeRw !== undefined && found.SizeRw > bytesMax) onExceeded(tooLarge(found.SizeRw, bytesMax));
-    }
-    isLooking = false;
-  };
-  return setInterval(() => void look(), diskLookMs).unref();
 }
 
 /** The engine may not have finished creating or removing a container. */
@@ -222,6 +190,7 @@ class StepLog {
   #isOwn = false;
   /** The `FROM` of a stage that has no label yet. */
   #unlabelled: string | null = null;
+  #images: string[] = [];
 
   constructor(build: Pick<EngineBuild, "instructions" | "stageLabel">, context: BuildContext, onContainer: () => void) {
     this.#build = build;
@@ -231,6 +200,11 @@ class StepLog {
 
   write(text: string): void {
     this.#splitter.write(Buffer.from(text));
+  }
+
+  /** Returns the ids of the images that the output has named since the last call. */
+  takeImages(): string[] {
+    return this.#images.splice(0);
   }
 
   /** @param code exit code of the program that failed; undefined: the failure was not a program's. */
@@ -275,6 +249,8 @@ class StepLog {
       const runs = this.#current?.runs;
       if (runs?.printsPrograms === true) log.say(`$ ${runs.shown}`);
       log.say("  unchanged since an earlier build");
+    } else if (/^ ---> [0-9a-f]{12,64}$/.test(line)) {
+      this.#images.push(line.slice(6));
     } else if (!/^( ---> [0-9a-f]+|Removing intermediate container .*|Successfully (built|tagged) .*|)$/.test(line)) {
       log.output("stdout", line);
     }

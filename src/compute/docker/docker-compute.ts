@@ -41,7 +41,7 @@ export interface DockerComputeOptions {
   logger: Logger;
   /** Containers may write only to their volumes and /tmp. Default false, because many images write elsewhere. */
   isRootReadOnly?: boolean;
-  /** Limit for the files that a replica writes into its container, and for those in its state volume. Default: no limit. */
+  /** Limit for the files that a replica writes into its container, and for those in its volumes. Default: no limit. */
   diskLimitMib?: number;
   /** Pause between two measurements of what replicas wrote. Default 10 s. */
   diskIntervalMs?: number;
@@ -173,19 +173,17 @@ class DockerCompute implements DockerComputeDriver {
   }
 
   watchDisk(): void {
-    const { installationId, logger, diskLimitMib: limitMib } = this.#options;
+    const { logger, diskLimitMib: limitMib } = this.#options;
     const { diskIntervalMs: intervalMs = diskIntervalDefaultMs } = this.#options;
     if (limitMib === undefined) return;
     void watchDisk({
-      ...{ engine: this.#engine, installationId, logger, signal: this.#life.signal, limitMib, intervalMs },
+      ...{ engine: this.#engine, logger, signal: this.#life.signal, limitMib, intervalMs },
       isLayerLimited: () => this.#containers.isLayerLimited,
       list: () =>
         [...this.#replicas.values()].flatMap((replica) => {
           const { containerId, record, hasExited } = replica;
           if (containerId === null || hasExited) return [];
-          const { replicaId, deploymentId } = record;
-          const stateVolume = this.#containers.volumeOf(deploymentId);
-          return [{ replicaId, containerId, stateVolume, kill: (verdict) => replica.kill(verdict) }];
+          return [{ replicaId: record.replicaId, containerId, kill: (verdict) => replica.kill(verdict) }];
         }),
     });
   }

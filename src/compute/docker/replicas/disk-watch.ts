@@ -2,26 +2,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { Verdict } from "../../exit-cause.ts";
 import type { Engine } from "../engine/engine.ts";
-import { labels, stateMount } from "./container.ts";
+import { type MountedVolume, volumeSizes, volumesOf } from "./volumes.ts";
 
 /** A running replica that the watch measures. */
 export interface MeasuredReplica {
   replicaId: string;
   containerId: string;
-  /** Name of the volume of its state, which exists only for a server that keeps state. */
-  stateVolume: string;
   kill(verdict: Verdict): void;
 }
 
 export interface DiskWatchOptions {
   engine: Engine;
-  installationId: string;
   logger: Logger;
   signal: AbortSignal;
   limitMib: number;
   /** Pause between two measurements. */
   intervalMs: number;
-  /** True: the engine limits containers itself, so that only state volumes are measured. */
+  /** True: the engine limits containers itself, so that only volumes are measured. */
   isLayerLimited(): boolean;
   list(): MeasuredReplica[];
 }
@@ -34,7 +31,7 @@ const pauseFactor = 20;
 /** The engine measures all its volumes at once, and older ones also all images, so it is asked less often. */
 const roundsPerVolumeCheck = 6;
 
-const volumesTimeoutMs = 600_000;
+const measureTimeoutMs = 600_000;
 
 /**
  * Kills replicas that have written more than the disk limit, because most engines do not limit it. A replica can exceed the
@@ -61,32 +58,33 @@ async function checkLayers({ engine, signal, limitMib, list }: DiskWatchOptions)
     const path = `/containers/${containerId}/json`;
     const query = { size: true };
     const found = await engine.callUnless<{ SizeRw?: number }>([404], "GET", path, {
-      ...{ query, signal, timeoutMs: volumesTimeoutMs },
+      ...{ query, signal, timeoutMs: measureTimeoutMs },
     });
     const usedMib = Math.ceil((found?.SizeRw ?? 0) / mib);
     if (usedMib > limitMib) kill(exceeded(`wrote ${usedMib} MiB of files into its container`, limitMib));
   }
 }
 
-interface Volumes {
-  Volumes: { Name: string; UsageData?: { Size: number } }[] | null;
-}
-
-async function checkVolumes({ engine, installationId, signal, limitMib, list }: DiskWatchOptions): Promise<void> {
-  const filters = { label: [`${labels.installation}=${installationId}`] };
-  const existing = await engine.call<Volumes>("GET", "/volumes", { query: { filters }, signal });
-  const names = new Set((existing.Volumes ?? []).map(({ Name }) => Name));
-  const withState = list().filter(({ stateVolume }) => names.has(stateVolume));
-  if (withState.length === 0) return;
-  const { Volumes } = await engine.call<Volumes>("GET", "/system/df", {
-    ...{ query: { type: "volume" }, signal, timeoutMs: volumesTimeoutMs },
-  });
-  const sizes = new Map((Volumes ?? []).map(({ Name, UsageData }) => [Name, UsageData?.Size ?? 0]));
-  for (const { stateVolume, kill } of withState) {
-    const usedMib = Math.ceil((sizes.get(stateVolume) ?? 0) / mib);
-    if (usedMib > limitMib) kill(exceeded(`keeps ${usedMib} MiB in ${stateMount}`, limitMib));
+/** Measures the volume of a replica's state and those that its image declares: together they have one limit. */
+async function checkVolumes({ engine, signal, limitMib, list }: DiskWatchOptions): Promise<void> {
+  const measured: { volumes: MountedVolume[]; kill: MeasuredReplica["kill"] }[] = [];
+  for (const { containerId, kill } of list()) {
+    const path = `/containers/${containerId}/json`;
+    const found = await engine.callUnless<{ Mounts?: Parameters<typeof volumesOf>[0] }>([404], "GET", path, { signal });
+    const volumes = volumesOf(found?.Mounts);
+    if (volumes.length > 0) measured.push({ volumes, kill });
+  }
+  if (measured.length === 0) return;
+  const sizes = await volumeSizes(engine, signal);
+  for (const { volumes, kill } of measured) {
+    const usedMib = Math.ceil(volumes.reduce((sum, { name }) => sum + (sizes.get(name) ?? 0), 0) / mib);
+    if (usedMib <= limitMib) continue;
+    const targets = volumes.map(({ target }) => target).toSorted();
+    kill(exceeded(`keeps ${usedMib} MiB in ${targets.slice(0, targetsShownMax).join(" and ")}`, limitMib));
   }
 }
+
+const targetsShownMax = 3;
 
 const exceeded = (what: string, limitMib: number): Verdict => ({
   reason: "OutOfDisk",

@@ -1,0 +1,93 @@
+import type { Engine } from "../../compute/docker/engine/engine.ts";
+import { volumeBytes, volumesOf } from "../../compute/docker/replicas/volumes.ts";
+import { type BuildFailure, tooLarge } from "../failure.ts";
+
+interface BuildContainer {
+  SizeRw?: number;
+  Mounts?: { Type: string; Name?: string; Destination: string }[];
+}
+
+/** Polling interval. To measure a container, the engine walks over its files. */
+const intervalMs = 2_000;
+
+/** The engine measures all its volumes at once. At most a twentieth of the time is spent on that. */
+const pauseFactor = 20;
+
+/**
+ * Returns the ids of the containers on the build's own network. The output of a build names them too, but a program of the
+ * build can print whatever it likes.
+ */
+export async function containersOn(engine: Engine, network: string, signal?: AbortSignal): Promise<string[]> {
+  const query = { all: true, filters: { network: [network] } };
+  const found = await engine.call<{ Id: string }[]>("GET", "/containers/json", { query, ...(signal && { signal }) });
+  return found.map(({ Id }) => Id);
+}
+
+/**
+ * Polls the size of the build's containers and of the volumes that the Dockerfile declares, because the engine does not limit what a
+ * build writes.
+ */
+export function watchContainers(
+  engine: Engine,
+  network: string,
+  bytesMax: number,
+  onExceeded: (failure: BuildFailure) => void,
+): NodeJS.Timeout {
+  let isLooking = false;
+  let volumesAt = 0;
+  const measure = async (id: string) => {
+    const found = await engine.callUnless<BuildContainer>([404], "GET", `/containers/${id}/json`, {
+      query: { size: true },
+    });
+    let bytes = found?.SizeRw ?? 0;
+    const volumes = volumesOf(found?.Mounts);
+    const began = performance.now();
+    if (volumes.length > 0 && began >= volumesAt) {
+      bytes += await volumeBytes(engine, volumes);
+      volumesAt = performance.now() + (performance.now() - began) * pauseFactor;
+    }
+    if (bytes > bytesMax) onExceeded(tooLarge(bytes, bytesMax));
+  };
+  const look = async () => {
+    if (isLooking) return;
+    isLooking = true;
+    for (const id of await containersOn(engine, network).catch(() => [])) await measure(id).catch(() => {});
+    isLooking = false;
+  };
+  return setInterval(() => void look(), intervalMs).unref();
+}
+
+/**
+ * Adds up the layers of a build while it makes them. Each may be below the limit of a container, and a Dockerfile has any number of
+ * steps and stages.
+ */
+export class LayerSizes {
+  readonly #engine: Engine;
+  readonly #bytesMax: number;
+  readonly #counted = new Set<string>();
+  #bytes = 0;
+
+  constructor(engine: Engine, bytesMax: number) {
+    this.#engine = engine;
+    this.#bytesMax = bytesMax;
+  }
+
+  /**
+   * Counts the layer of a step's image once. A program of the build can print ids too: each costs it one call.
+   * @throws BuildFailure `DiskFull`
+   */
+  async add(imageId: string): Promise<void> {
+    if (this.#counted.has(imageId)) return;
+    this.#counted.add(imageId);
+    const image = await this.#find(imageId);
+    // Base images have no parent. They are shared, and the size of the finished image includes them.
+    if (image === undefined || !image.Parent) return;
+    const parent = await this.#find(image.Parent);
+    this.#bytes += Math.max(0, image.Size - (parent?.Size ?? 0));
+    if (this.#bytes > this.#bytesMax) throw tooLarge(this.#bytes, this.#bytesMax);
+  }
+
+  #find(imageId: string) {
+    return this.#engine.callUnless<{ Size: number; Parent?: string }>([404], "GET", `/images/${imageId}/json`);
+  }
+}
