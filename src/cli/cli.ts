@@ -127,7 +127,9 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   if (spec.load !== undefined) {
     command.action(async (...given: unknown[]) => {
       const args = given.slice(0, -2);
-      if (spec.commands !== undefined && args[0] === undefined) command.help({ error: true });
+      // `env` lists the variables of the deployment that it is given; `listener` needs none.
+      const isGroupAlone = spec.commands !== undefined && spec.args !== undefined && args[0] === undefined;
+      if (isGroupAlone) command.help({ error: true });
       await act(spec, args.length === 1 && spec.hidden ? args : args.flat(), command.optsWithGlobals());
     });
   }
