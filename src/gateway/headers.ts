@@ -67,7 +67,7 @@ export function requestHeaders(
   const perHop = connectionOptions(request.headers.connection);
   const given = isFromConsole ? headersForAgent(request.rawHeaders) : null;
   forEachHeader(request.rawHeaders, (name, value, lower) => {
-    if (isOwn(lower)) return;
+    if (isOwn(lower) || (lower.includes("_") && imitates(lower, caller))) return;
     if (perHop?.has(lower) || (isFromConsole && !passesFromConsole(lower))) return;
     if (caller !== null && isKeyHeader(lower) && !mayAgentSee(lower, value, caller)) return;
     const forwarded = lower === "cookie" ? agentCookies(value, address) : value;
@@ -92,6 +92,15 @@ export function requestHeaders(
   return headers;
 }
 
+/**
+ * Returns whether an agent server may take a name for one that the gateway sets or checks: CGI, WSGI, Rack and PHP turn dashes into
+ * underscores, so `X_Forwarded_For` is `X-Forwarded-For` there.
+ */
+function imitates(lower: string, caller: AdmittedCaller | null): boolean {
+  const name = lower.replaceAll("_", "-");
+  return isOwn(name) || (caller !== null && isKeyHeader(name));
+}
+
 const isOwn = (lower: string) => hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-");
 
 /** Returns the headers that a user of the console entered for an agent. They replace headers about the caller of the same name. */
@@ -99,7 +108,7 @@ function headersForAgent(raw: RawHeaders): Map<string, string> {
   const given = new Map<string, string>();
   forEachHeader(raw, (_name, value, lower) => {
     const name = nameForAgent(lower);
-    if (name !== null && !isOwn(name) && !isOwnKey(value)) given.set(name, value);
+    if (name !== null && !isOwn(name.replaceAll("_", "-")) && !isOwnKey(value)) given.set(name, value);
   });
   return given;
 }

@@ -233,3 +233,23 @@ function rawRequest(url: string, lines: string[], connection = "close"): Promise
     socket.write(`${head.join("\r\n")}\r\n\r\n`);
   });
 }
+
+test("no header of a caller passes for one of the gateway in a server that reads dashes and underscores as the same", async () => {
+  const names = ["x-pierhead-caller", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "forwarded", "x-request-id"];
+  names.push("x-api-key", "authorization", "x-service-key", "transfer-encoding", "connection");
+  const spellings = (name: string) => [
+    name.replaceAll("-", "_"),
+    name.replace("-", "_"),
+    name.replace(/^(.*)-/, "$1_"),
+  ];
+  const forged = new Set(names.flatMap(spellings).filter((name) => name.includes("_")));
+  const shown = Object.fromEntries([...forged].map((name) => [name.toUpperCase(), "forged"]));
+  const seen = await headersSeen(own.url, { "x-api-key": victim.key, api_key: "the agent's own", ...shown });
+  assert.deepEqual(
+    Object.entries(seen).filter(([, value]) => value === "forged"),
+    [],
+  );
+  assert.equal(seen["api_key"], "the agent's own");
+  const { sub } = await verified(seen["x-pierhead-caller"] ?? "");
+  assert.equal(sub, `key:${victim.id}`);
+});
