@@ -61,7 +61,12 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
   const again = await followed(["deploy", source.directory, "--env-from", path.join(source.directory, ".env")]);
   assert.equal(again.revision.status, "DEPLOYED");
   assert.deepEqual(again.deployment.secrets, [{ name: "TOKEN", value: "**********" }]);
-  assert.match((await cli(["logs", "directory-agent", "--build"])).stdout, /built before: reusing its artifact/);
+  const log = await cli(["logs", "directory-agent", "--build"]);
+  assert.match(log.stdout, /built before: reusing its artifact/);
+  const builder = /^Revision 1 built it: pierhead (logs directory-agent --build --revision [0-9a-f]{8})$/m.exec(
+    log.stderr,
+  );
+  assert.match((await cli((builder?.[1] ?? "").split(" "))).stdout, /Start: /, log.stderr);
 
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /active +DEPLOYED/);
