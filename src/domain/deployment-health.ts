@@ -96,8 +96,7 @@ function healthOfReplicas(
   const hasNewestFailed = latest !== null && latest.id !== activeRevisionId && failures[latest.status] !== undefined;
   if (hasNewestFailed) {
     // A server with exclusive local state stops for the new revision, so the one before starts again after a failure.
-    const before =
-      ready === 0 ? "is starting again" : isShort ? `has ${ready} of ${replicasMin} replicas` : "still serves";
+    const before = ready === 0 ? startingAgain : isShort ? `has ${ready} of ${replicasMin} replicas` : "still serves";
     const message = `The newest revision failed, and the one before ${before}. ${latest.message ?? ""}`;
     return health("degraded", "NewRevisionFailed", message, latest.failure);
   }
@@ -107,6 +106,12 @@ function healthOfReplicas(
   }
   return health("live");
 }
+
+const startingAgain = "is starting again";
+
+/** Whether the server still starts replicas of the revision before one that failed, as the message of the health says. */
+export const isReturning = ({ reason, message }: { reason: string | null; message: string | null }): boolean =>
+  reason === "NewRevisionFailed" && new RegExp(`the one before (?:${startingAgain}|has \\d)`).test(message ?? "");
 
 /** Reasons of revisions that failed. */
 const failures: Partial<Record<RevisionStatus, string>> = {

@@ -143,7 +143,7 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   if (active != null && health?.status !== "crash_looping") {
     // A server with exclusive state stopped for the rollout of the new revision.
     const hasStopped = status === "DEPLOY_FAILED" && revision.rollout === "handover";
-    hints.push(`${hasStopped ? "Starts again" : "Still serving"}: revision ${shortId(active)}`);
+    hints.push(`${hasStopped ? "Starts again: " : "Still serving:"} revision ${shortId(active)}`);
   }
   throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
     because,

@@ -1,5 +1,6 @@
 import type { DeploymentDebug } from "../../contract/administration/debug.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import { isReturning } from "../../domain/deployment-health.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless } from "../terminal/terminal.ts";
@@ -90,6 +91,8 @@ function describeNextStep({ health }: Deployment, { next_step: { kind, because }
   if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
   if (health?.status === "crash_looping")
     return "Start it again after each exit, at growing intervals, until you change something";
+  if (health !== undefined && isReturning(health))
+    return "Start the revision before again. The newest one stays failed until you change something";
   if (health?.status === "failed" || reasonsToChange.has(health?.reason ?? ""))
     return "None until you change something";
   if (health?.status === "degraded") return "None: the listener starts replicas again until enough are ready";
