@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CallOptions, Client } from "../../client/client.ts";
 import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
+import type { ResourceSpec } from "../../contract/deployments/resource-spec.ts";
 import type { Listener } from "../../contract/listeners/listener.ts";
 import { normalizeRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
@@ -245,7 +246,7 @@ function changed(current: Deployment, wanted: Declared, variables: Secret[] | un
     const isResized = config.some(({ field }) => field === "resource_spec");
     const given = isResized ? await givenSizes(client, current, signal) : null;
     const body: PatchDeployment = {
-      ...settingsPatch({ ...current, source_config: { ...current.source_config, resource_spec: given } }, config, code),
+      ...settingsPatch({ current, given }, config, code),
       // An empty list leaves the variables as they are, so the last one is removed by the call below.
       ...((set.length > 0 || removed.length > 0) && { secrets: variables ?? [] }),
     };
@@ -280,7 +281,12 @@ function settingsIn({ source_config, source_revision_config, secrets }: Deployme
   return { source_config, code, secrets };
 }
 
-function settingsPatch(current: Deployment, config: Change["fields"], code: Change["fields"]): PatchDeployment {
+/** @param given the sizes that the deployment was given, without those that the server derives. */
+function settingsPatch(
+  { current, given }: { current: Deployment; given: ResourceSpec | null },
+  config: Change["fields"],
+  code: Change["fields"],
+): PatchDeployment {
   const only = (all: Change["fields"]) => Object.fromEntries(all.map(({ field, to }) => [field, to]));
   const settings = only(config);
   return {
@@ -288,7 +294,7 @@ function settingsPatch(current: Deployment, config: Change["fields"], code: Chan
       ...settings,
       // The API replaces the whole spec, here that which was given.
       ...("resource_spec" in settings && {
-        resource_spec: { ...current.source_config.resource_spec, ...(settings["resource_spec"] as object) },
+        resource_spec: { ...given, ...(settings["resource_spec"] as object) },
       }),
     },
     source_revision_config: {
