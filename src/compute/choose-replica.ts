@@ -36,13 +36,13 @@ export async function findReplica(
     wanted === null
       ? (newest.find(({ phase }) => phase === "ready") ?? newest.find(({ phase }) => phase === "starting"))
       : newest.find(({ replicaId }) => replicaId === wanted);
-  if (chosen === undefined) throw new ExecRefused(missing(wanted));
+  if (chosen === undefined) throw new ExecRefused(missing(wanted, deploymentId));
   const { replicaId } = chosen;
   return { replicaId, start: (request) => compute.openExec(replicaId, request) };
 }
 
 /** Says that no replica was found. */
-export const missing = (wanted: string | null) =>
+export const missing = (wanted: string | null, deploymentId: string) =>
   wanted === null
     ? "No replica of this deployment runs. A deployment that sleeps wakes with its next request."
-    : `The replica ${wanted} does not run. List the replicas: pierhead ps NAME`;
+    : `The replica ${wanted} does not run. List the replicas: pierhead ps ${deploymentId}`;

@@ -197,7 +197,9 @@ function actionFor({ word, reason, message, failure }: Health): NextAction | nul
   );
 }
 
-/** Names the deployment in a command that a cause suggests. The driver that found the cause does not know its name. */
+const namelessCommand = /\bpierhead (env set|change) (?:DEPLOYMENT|NAME)\b/g;
+
+/** Names the deployment in a command that a cause suggests. The driver or build that found the cause does not know its name. */
 export function withDeploymentName(message: string | null, name: string): string | null {
-  return message?.replaceAll("pierhead env set DEPLOYMENT ", `pierhead env set ${name} `) ?? null;
+  return message?.replaceAll(namelessCommand, (_all, command: string) => `pierhead ${command} ${name}`) ?? null;
 }

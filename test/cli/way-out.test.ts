@@ -19,6 +19,12 @@ test("retries a revision that failed, and restarts one that serves", () => {
   assert.equal(wayOut({ ...failed, latest_revision_id: id, active_revision_id: id }, lost), "pierhead restart support");
 });
 
+test("suggests no other image where the server runs none", () => {
+  const image = { ...failed, source: "external_docker" as const, latest_revision_id: "new" };
+  assert.equal(wayOut(image, { code: "unsupported", variables: [] }), "pierhead retry support");
+  assert.equal(wayOut(image, { code: "image_missing", variables: [] }), "pierhead change support --image IMAGE");
+});
+
 test("removes the choice of an engine that cannot run, and deploys a source that names one again", () => {
   const refused = { code: "engine_unavailable" as const, variables: [] };
   const withEngine = (engine: "postgres" | null) => ({

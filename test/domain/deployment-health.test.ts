@@ -4,7 +4,7 @@ import { buildFailureReasons } from "../../src/builds/failure.ts";
 import { healthWords } from "../../src/contract/deployments/health.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import { type FailureCode, failureCodes } from "../../src/contract/revisions/failure.ts";
-import { type HealthFacts, healthOf, nextActionOf } from "../../src/domain/deployment-health.ts";
+import { type HealthFacts, healthOf, nextActionOf, withDeploymentName } from "../../src/domain/deployment-health.ts";
 import { buildFailure } from "../../src/domain/failures.ts";
 
 const active = "11111111-0000-4000-8000-000000000000";
@@ -291,6 +291,14 @@ test("derives what to do about a failed revision from its failure, and from the 
   const message = "MODEL_KEY is not set. Set it with: pierhead env set DEPLOYMENT MODEL_KEY.";
   const earlier = nextActionOf({ word: "failed", reason: "RolloutFailed", message, failure: null });
   assert.match(earlier?.text ?? "", /^Set the variable MODEL_KEY\./);
+});
+
+test("names the deployment in the commands of drivers and builds", () => {
+  const named = (text: string) => withDeploymentName(text, "support");
+  assert.equal(
+    named("Set it with: pierhead env set DEPLOYMENT KEY. Change it: pierhead change NAME --engine file"),
+    "Set it with: pierhead env set support KEY. Change it: pierhead change support --engine file",
+  );
 });
 
 test("offers a rollback only where an earlier revision served", () => {

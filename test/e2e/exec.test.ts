@@ -214,7 +214,8 @@ test("refuses readers, strangers and unknown deployments, and every caller where
     headers: { "x-api-key": pierhead.apiKey },
   });
   assert.equal(plain.status, 404);
-  assert.match((await run(["exec", "bot", "--replica", "x", "--", "env"])).stderr, /replica x does not run/);
+  const gone = await run(["exec", "bot", "--replica", "x", "--", "env"]);
+  assert.match(gone.stderr, new RegExp(`replica x does not run\\. .*pierhead ps ${deploymentId}`));
   await pierhead.restart({ PIERHEAD_EXEC: "false" });
   const off = await run(["exec", "bot", "--", "env"]);
   assert.deepEqual([off.code, /PIERHEAD_EXEC=false/.test(off.stderr)], [4, true]);

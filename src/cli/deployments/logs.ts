@@ -1,6 +1,7 @@
 import type { FollowLogs } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { LogEntry, LogLevel } from "../../contract/logs/log.ts";
+import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { parseMoment, parseWhole, shortId } from "../terminal/text.ts";
@@ -29,8 +30,12 @@ export async function logs(session: Session, [name]: string[], given: LogsOption
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const query = await queryOf(session, deployment, options);
-  const print = (entry: LogEntry) =>
-    terminal.print(session.options.json ? JSON.stringify(entry) : renderLogEntry(entry, terminal.paintOut));
+  const print = (entry: LogEntry) => {
+    if (session.options.json) return terminal.print(JSON.stringify(entry));
+    const text = renderLogEntry(entry, terminal.paintOut);
+    // Pierhead itself writes commands into the log of a build, which does not know the name.
+    terminal.print(options.build ? (withDeploymentName(text, deployment.name) ?? text) : text);
+  };
   const tail = parseWhole(options.lines);
   if (options.follow) {
     try {

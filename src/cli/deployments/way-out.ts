@@ -23,6 +23,8 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
   if (buildLog.has(code)) return `pierhead logs ${name} --build${revisionOf(deployment)}`;
   if (replicaLog.has(code)) return `pierhead logs ${name}${revisionOf(deployment)}`;
   if (mayPass(code)) return tryAgain(deployment);
+  // The compute of the server runs no image, so another image is no way out.
+  if (code === "unsupported" && deployment.source.endsWith("_docker")) return tryAgain(deployment);
   if (inSource.has(code)) return deployAgain(deployment);
   return null;
 }

@@ -47,7 +47,7 @@ export class ClusterPrograms {
     });
     const newest = running.toSorted(byReadinessAndAge);
     const chosen = wanted === null ? newest[0] : newest.find(({ metadata }) => metadata.name === wanted);
-    if (chosen === undefined) throw new ExecRefused(missing(wanted));
+    if (chosen === undefined) throw new ExecRefused(missing(wanted, deploymentId));
     return chosen;
   }
 }
