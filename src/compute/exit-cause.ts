@@ -2,7 +2,7 @@ import { type CauseExcerpt, findCauseExcerpt } from "./cause-excerpt.ts";
 import type { ReplicaExit } from "./compute.ts";
 import { findMissingExport } from "./missing-export.ts";
 import { ownFrames } from "./own-frames.ts";
-import { findMissingVariables, findStartCause, plainLines, rootException } from "./start-cause.ts";
+import { findMissingVariables, findStartCause, nameMax, plainLines, rootException } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -70,7 +70,7 @@ const askedMax = 10;
 
 /** Returns the missing variables, with the others that the project names and that are not set, so that users set all of them at once. */
 function askedOf(names: string[], { unsetVariables = [] }: ObservedExit): string[] {
-  const others = unsetVariables.filter((name) => !names.includes(name));
+  const others = unsetVariables.filter((name) => !names.includes(name) && name.length <= nameMax);
   return others.length > alsoAskedMax ? names : [...names, ...others].slice(0, askedMax);
 }
 

@@ -55,7 +55,13 @@ export function frameLocation(line: string): { file: string; line: string; isOwn
   const [, , python, at = ""] = pythonFrame.exec(line) ?? [];
   if (python !== undefined) return { file: inArtifact(python), line: at, isOwn: !library.test(python) };
   if (!nodeFrame.test(line)) return null;
-  const [, file, number = ""] = /([^\s()]+):(\d+):\d+\)?$/.exec(line) ?? [];
+  // Only the last word is searched: a search from every character would take quadratic time.
+  const word =
+    line
+      .replace(/\)$/, "")
+      .split(/[\s()]/)
+      .at(-1) ?? "";
+  const [, file, number = ""] = /^(.+):(\d+):\d+$/.exec(word) ?? [];
   if (file === undefined) return null;
   return { file: inArtifact(file), line: number, isOwn: !library.test(line) };
 }

@@ -183,7 +183,7 @@ function checkedVariables(lines: readonly string[]): string[] {
 }
 
 /** Longest name that a report may contain (`Cause` in the contract). A longer one is no name of a variable. */
-const nameMax = 256;
+export const nameMax = 256;
 
 /** More names make a message unreadable. */
 const settingsMax = 10;

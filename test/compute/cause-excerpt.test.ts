@@ -138,6 +138,25 @@ test("reads a log of hostile lines in time", () => {
   assert.match(failedStart(lines).message, /ended with exit code 1/);
 });
 
+test("reads a stack of hostile frames without blocking the event loop", () => {
+  const frames = Array.from({ length: 198 }, () => `    at ${"1:".repeat(490)}:1)`);
+  const logs = [
+    ["Error: no model", ...frames],
+    ["Traceback (most recent call last):", ...frames, "ValueError: no model"],
+  ];
+  for (const log of logs) {
+    const spentMs = Math.min(...[1, 2, 3].map(() => elapsedMs(() => failedStart(log))));
+    assert.ok(spentMs < 100, `${Math.round(spentMs)} ms`);
+  }
+});
+
+function elapsedMs(act: () => unknown): number {
+  const before = process.cpuUsage();
+  act();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
 test("reports what the engine of an image lacks as a cause of its own", async () => {
   const programs = [
     [process.execPath, "langgraph-js-start.ts", "langgraph.json", "state", "toolchain", "engine"],
@@ -161,6 +180,8 @@ test("reports the other variables that the project names with the missing one, u
   assert.deepEqual(failedStart(log, ["SECOND_KEY", "FIRST_KEY"]).variables, ["FIRST_KEY", "SECOND_KEY"]);
   const many = Array.from({ length: 9 }, (_, n) => `OPTION_${n}`);
   assert.deepEqual(failedStart(log, many).variables, ["FIRST_KEY"]);
+  // A report with a longer name would be refused as a whole.
+  assert.deepEqual(failedStart(log, [`LONG_${"X".repeat(300)}`]).variables, ["FIRST_KEY"]);
 });
 
 test("reports no more lines and variables than a report may have", () => {

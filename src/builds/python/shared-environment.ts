@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { appendFile, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { appendFile, lstat, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { artifactManifestName } from "../cache/artifact.ts";
@@ -66,8 +66,14 @@ export async function sharedEnvironment(
 /** File in an environment with the decisions that filled it, one per line. */
 export const choicesName = "pierhead-choices";
 
+/** A package can install a file of this name, of any size. */
+const choicesBytesMax = 64 * 1024;
+
 async function sayReuse(environmentDir: string): Promise<string> {
-  const choices = await readFile(path.join(environmentDir, choicesName), "utf8").catch(() => "");
+  const file = path.join(environmentDir, choicesName);
+  const found = await lstat(file).catch(() => null);
+  const isRead = found?.isFile() === true && found.size <= choicesBytesMax;
+  const choices = isRead ? await readFile(file, "utf8").catch(() => "") : "";
   const reuse = "The dependencies are unchanged: reusing the environment of an earlier build";
   return choices === "" ? `${reuse}.` : `${reuse}, which said:\n${choices.trimEnd().replace(/^/gm, "  ")}`;
 }
