@@ -16,6 +16,7 @@ import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
 import {
+  auditSearchOf,
   type ChartRange,
   chartRanges,
   type DeploymentSearch,
@@ -152,6 +153,7 @@ const deviceLogin = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/host/$page",
+  validateSearch: auditSearchOf,
   component: lazyPart(() => import("./pages/settings.tsx").then((file) => file.SettingsPage)),
 });
 

@@ -27,6 +27,31 @@ export interface NewSearch {
   revision?: string;
 }
 
+/** Search part of the audit log's address. */
+export interface AuditSearch {
+  q?: string;
+  /** The actor. */
+  who?: string;
+  /** The first word of the action. */
+  what?: string;
+  days?: AuditDays;
+}
+
+/** Times that the audit log can look back. */
+export const auditSpans = { "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 30 days" } as const;
+export type AuditDays = keyof typeof auditSpans;
+
+export function auditSearchOf(raw: Record<string, unknown>): AuditSearch {
+  const textOf = (name: string) => (raw[name] === undefined ? "" : String(raw[name]));
+  const { q, who, what } = { q: textOf("q"), who: textOf("who"), what: textOf("what") };
+  return {
+    ...(q !== "" && { q: q.slice(0, 200) }),
+    ...(who !== "" && { who }),
+    ...(what !== "" && { what }),
+    ...(Object.hasOwn(auditSpans, textOf("days")) && { days: textOf("days") as AuditDays }),
+  };
+}
+
 /** Search part of a deployment page's address: the revision and the log to show. */
 export interface DeploymentSearch extends LogSearchParams {
   revision?: string;

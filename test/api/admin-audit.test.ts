@@ -120,6 +120,18 @@ test("filters narrow the log, and pages follow newest first without gaps or repe
   assert.deepEqual(await actions("action=deploy"), []);
   assert.deepEqual(await actions("actor=unknown-actor"), []);
   const [{ actor, created_at }] = await entriesOf(`deployment_id=${id}`);
+  const found = async (text: string) => (await actions(`text=${encodeURIComponent(text)}`)).length;
+  assert.deepEqual(
+    [
+      await found('"b"'),
+      await found("DISPLAY_name"),
+      await found("test patch"),
+      await found("test nowhere"),
+      await found("%"),
+    ],
+    [2, 4, 4, 0, 0],
+    "a value, a field, the name of the key with a word of the action, no such word, and no pattern",
+  );
   assert.equal((await actions(`actor=${actor}`)).length, 5);
   assert.deepEqual(await actions("until=2001-01-01T00:00:00Z"), []);
   assert.ok((await actions(`since=${created_at}`)).length >= 1);

@@ -1,31 +1,28 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Search } from "lucide-react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { actWords, auditSubjects, changeWords } from "../parts/audit-words.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
+import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
+import { type AuditSearch, auditSearchOf, auditSpans } from "../search.ts";
 import { useSession } from "../session.tsx";
 
 const pageSize = 50;
 const dayMs = 86_400_000;
 
-const spans = { "": "Any time", "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 30 days" } as const;
+/** The pause in typing after which the page asks the server. */
+const typingPauseMs = 200;
 
 /** The list of changes and who made them. It names secrets but never shows their values. */
 export function AuditPage() {
   const { client, workspaceId } = useSession();
-  const [action, setAction] = useState("");
-  const [actor, setActor] = useState("");
-  const [{ days, since }, setSpan] = useState<{ days: string; since: string | null }>({ days: "", since: null });
-  const filter = {
-    workspace_id: workspaceId,
-    ...(action !== "" && { action }),
-    ...(actor !== "" && { actor }),
-    ...(since !== null && { since }),
-  };
+  const search = auditSearchOf(useSearch({ strict: false }));
+  const filter = useFilter(search, workspaceId);
   const log = useInfiniteQuery({
     queryKey: ["audit", filter],
     queryFn: ({ signal, pageParam }) =>
@@ -35,16 +32,14 @@ export function AuditPage() {
       ),
     initialPageParam: "",
     getNextPageParam: ({ next_cursor }) => next_cursor,
+    placeholderData: keepPreviousData,
   });
   const command = `npx pierhead admin audit --for ${workspaceId}`;
-  const options = (["action", "actor", "since"] as const).map((name) => {
+  const options = (["action", "actor", "text", "since"] as const).map((name) => {
     const value = filter[name];
     return value === undefined ? "" : ` --${name} ${shellWord(value)}`;
   });
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
-  // Actors that were seen stay in the list when it shows the changes of one of them only.
-  const seen = useRef(new Map<string, string>());
-  for (const { actor: id, actor_name: name } of entries) seen.current.set(id, name ?? whoIs(id));
   return (
     <>
       <div className="page-head">
@@ -56,41 +51,10 @@ export function AuditPage() {
           </button>
         </div>
       </div>
-      <search className="filters">
-        <select aria-label="Who" value={actor} onChange={(event) => setActor(event.target.value)}>
-          <option value="">Anybody</option>
-          {[...seen.current].map(([id, name]) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
-        </select>
-        <select aria-label="What" value={action} onChange={(event) => setAction(event.target.value)}>
-          <option value="">Anything</option>
-          {auditSubjects.map(({ value, text }) => (
-            <option key={value} value={value}>
-              {text}
-            </option>
-          ))}
-        </select>
-        <select
-          aria-label="When"
-          value={days}
-          onChange={({ target: { value } }) => {
-            const startMs = Date.now() - Number(value) * dayMs;
-            setSpan({ days: value, since: value === "" ? null : new Date(startMs).toISOString() });
-          }}
-        >
-          {Object.entries(spans).map(([value, text]) => (
-            <option key={value} value={value}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </search>
+      <Filters search={search} entries={entries} />
       {log.isPending && <Loading what="the audit log" />}
       {log.isError && <Failure error={log.error} retry={() => void log.refetch()} />}
-      {log.data && entries.length === 0 && <p className="soft">No entries match this filter.</p>}
+      {log.data && entries.length === 0 && <NoEntries search={search} />}
       {entries.length > 0 && <Entries entries={entries} />}
       {log.hasNextPage && (
         <button type="button" onClick={() => void log.fetchNextPage()} disabled={log.isFetchingNextPage}>
@@ -98,6 +62,110 @@ export function AuditPage() {
         </button>
       )}
     </>
+  );
+}
+
+/** Returns the parameters of the API. The start of the time range stays until another range is chosen. */
+function useFilter({ q, who, what, days }: AuditSearch, workspace_id: string) {
+  const since = useMemo(
+    () => (days === undefined ? undefined : new Date(Date.now() - Number(days) * dayMs).toISOString()),
+    [days],
+  );
+  return {
+    workspace_id,
+    ...(what !== undefined && { action: what }),
+    ...(who !== undefined && { actor: who }),
+    ...(q !== undefined && { text: q }),
+    ...(since !== undefined && { since }),
+  };
+}
+
+function useChange() {
+  const navigate = useNavigate();
+  return useCallback(
+    (changed: Partial<Record<keyof AuditSearch, string>>) =>
+      void navigate({ to: ".", search: (now) => auditSearchOf({ ...now, ...changed }), replace: true }),
+    [navigate],
+  );
+}
+
+function NoEntries({ search }: { search: AuditSearch }) {
+  if (Object.keys(search).length === 0) return <p className="soft">Nothing has been changed yet.</p>;
+  return (
+    <section className="card blank">
+      <h2>No entries match{search.q === undefined ? " this filter" : ` “${search.q}”`}</h2>
+      <p>The search looks for names, fields with their values, and names of variables.</p>
+      <Link to="." search={{}} className="button">
+        Show all entries
+      </Link>
+    </section>
+  );
+}
+
+function Filters({ search, entries }: { search: AuditSearch; entries: AuditEntry[] }) {
+  const { q = "", who = "", what = "", days = "" } = search;
+  const change = useChange();
+  // Actors that were seen stay in the list when it shows the changes of one of them only.
+  const seen = useRef(new Map<string, string>());
+  if (who !== "" && !seen.current.has(who)) seen.current.set(who, who);
+  for (const { actor: id, actor_name: name } of entries) seen.current.set(id, name ?? whoIs(id));
+  return (
+    <search className="filters">
+      <TextFilter q={q} onText={(text) => change({ q: text })} />
+      <select aria-label="Who" value={who} onChange={({ target }) => change({ who: target.value })}>
+        <option value="">Anybody</option>
+        {[...seen.current].map(([id, name]) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </select>
+      <select aria-label="What" value={what} onChange={({ target }) => change({ what: target.value })}>
+        <option value="">Anything</option>
+        {auditSubjects.map(({ value, text }) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+      <select aria-label="When" value={days} onChange={({ target }) => change({ days: target.value })}>
+        <option value="">Any time</option>
+        {Object.entries(auditSpans).map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </search>
+  );
+}
+
+function TextFilter({ q, onText }: { q: string; onText: (text: string) => void }) {
+  // Set until the address contains the text.
+  const [typed, setTyped] = useState<string>();
+  const box = useRef<HTMLInputElement>(null);
+  const send = useRef(onText);
+  send.current = onText;
+  useEffect(() => {
+    if (typed === undefined) return;
+    if (typed.slice(0, 200) === q) return setTyped(undefined);
+    const timer = setTimeout(() => send.current(typed), typingPauseMs);
+    return () => clearTimeout(timer);
+  }, [typed, q]);
+  useKeys({ "/": () => box.current?.focus() });
+  return (
+    <span className="with-icon">
+      <Search size={14} />
+      <input
+        ref={box}
+        type="search"
+        aria-label="Search the audit log"
+        placeholder="Name, field, value or variable"
+        value={typed ?? q}
+        onChange={({ target }) => setTyped(target.value)}
+      />
+      <kbd>/</kbd>
+    </span>
   );
 }
 

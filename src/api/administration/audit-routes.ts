@@ -15,6 +15,7 @@ export function addAuditRoutes(api: Api): void {
       deploymentId: query.deployment_id ?? null,
       actor: query.actor || null,
       action: query.action || null,
+      words: (query.text ?? "").toLowerCase().split(/\s+/).filter(Boolean),
       since: timeOf(query.since),
       until: timeOf(query.until),
     };

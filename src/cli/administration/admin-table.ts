@@ -264,6 +264,7 @@ const audit: CommandSpec = {
     ["--deployment <deployment>", "only this deployment; use the id of a deleted one"],
     ["--actor <actor>", "only this actor, as key:ID"],
     ["--action <action>", "only this action, such as deployment.patch, or all of a kind, such as deployment"],
+    ["--text <words>", "only entries with each of these words: names, fields, values, variables"],
     ["--since <time>", "a timestamp (ISO 8601, UTC unless it names a zone) or an age: 10m, 2h"],
     ["--until <time>", "only entries before this time"],
     onlyWorkspace,

@@ -11,6 +11,7 @@ interface AuditOptions {
   organization?: string;
   actor?: string;
   action?: string;
+  text?: string;
   since?: string;
   until?: string;
   lines: string;
@@ -46,13 +47,14 @@ export async function audit(session: Session, _: string[], options: AuditOptions
 }
 
 async function queryOf(session: Session, options: AuditOptions) {
-  const { deployment, actor, action, since, until } = options;
+  const { deployment, actor, action, text, since, until } = options;
   return {
     ...(await organizationFilter(session, options)),
     ...(options.for !== undefined && { workspace_id: (await findWorkspace(session, options.for)).id }),
     ...(deployment !== undefined && { deployment_id: await deploymentId(session, deployment) }),
     ...(actor !== undefined && { actor }),
     ...(action !== undefined && { action }),
+    ...(text !== undefined && { text }),
     ...(since !== undefined && { since: parseMoment(since) }),
     ...(until !== undefined && { until: parseMoment(until) }),
   };

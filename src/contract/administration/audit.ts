@@ -43,6 +43,14 @@ export const ListAuditQuery = Type.Object({
   deployment_id: Type.Optional(uuid("Only changes of this deployment, which may be deleted.")),
   actor: Type.Optional(Type.String({ description: "Only changes by exactly this actor." })),
   action: Type.Optional(Type.String({ description: "The exact action, or its first word, such as `deployment`." })),
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description:
+        "Only changes in which each of these words occurs: in the name of the actor or of the object, the action, a changed field with its values, the name of a secret, or a detail. Upper and lower case are the same.",
+      examples: ["refund_limit"],
+    }),
+  ),
   since: Type.Optional(timestamp("Only changes at or after this time.")),
   until: Type.Optional(timestamp("Only changes before this time.")),
 });
