@@ -16,6 +16,7 @@ import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
 import {
+  type ApprovalsSearch,
   auditSearchOf,
   type ChartRange,
   chartRanges,
@@ -137,6 +138,8 @@ const deploymentPart = createRoute({
 const approvals = createRoute({
   getParentRoute: () => root,
   path: "/host/approvals",
+  validateSearch: (raw: Record<string, unknown>): ApprovalsSearch =>
+    raw["show"] === "answered" ? { show: "answered" } : {},
   component: lazyPart(() => import("./pages/approvals.tsx").then((file) => file.ApprovalsPage)),
 });
 const logs = createRoute({

@@ -27,6 +27,11 @@ export interface NewSearch {
   revision?: string;
 }
 
+/** Search part of the address of the approvals. Default: those that wait. */
+export interface ApprovalsSearch {
+  show?: "answered";
+}
+
 /** Search part of the audit log's address. */
 export interface AuditSearch {
   q?: string;

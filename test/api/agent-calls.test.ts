@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCallerAssertions } from "../../src/auth/caller-assertion.ts";
 import type { ConsoleCall } from "../../src/gateway/console-call.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const calls: ConsoleCall[] = [];
@@ -56,6 +57,18 @@ test("only pages of the console call agents with the session, and only those of 
   assert.equal((await t.ask({ url, ...foreign })).status, 404);
   assert.equal((await asUser({ url: "/v2/deployments/none/agent/ok" })).status, 404);
   assert.deepEqual(calls, []);
+});
+
+test("the audit log tells answers to requests of an agent from other runs", async () => {
+  const answering = { "x-pierhead-answer": "1" };
+  await asUser({ method: "POST", url: `${base}/threads/t9/runs/stream`, payload: {}, headers: answering });
+  await asUser({ method: "POST", url: `${base}/threads/t9`, payload: {}, headers: answering });
+  const { body } = await t.ask({ url: "/v2/admin/audit-log?action=agent.answer" });
+  assert.deepEqual(
+    body.items.map((item: { details: object }) => item.details),
+    [{ verb: "POST", path: "/threads/t9/runs/stream" }],
+  );
+  await t.db.query(sql`delete from audit_log where action like 'agent.%'`);
 });
 
 test("the audit log names callers that start a run, and not those that only read", async () => {

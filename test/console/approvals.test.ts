@@ -62,6 +62,18 @@ test("a question stays while its agent does not answer, and an answer never reac
   await page.unroute("**/threads/search");
   await form.getByRole("button", { name: "Send the answer" }).click();
   await page.getByRole("region", { name: "Answered here" }).getByText('"first"').waitFor();
+  const other = await open({ path: "/host/approvals" });
+  await other.getByRole("button", { name: "Answered" }).click();
+  const answers = other.getByRole("list", { name: "Answered" }).getByRole("listitem");
+  await answers.filter({ hasText: "answered asker" }).waitFor();
+  assert.equal(await answers.count(), 1);
+  await other.getByRole("link", { name: "Read thread t1" }).waitFor();
+  assert.deepEqual(await findings(other), []);
+  await other.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await other.evaluate(() => document.documentElement.scrollWidth), 390);
+  await other.reload();
+  await answers.first().waitFor();
+  await other.context().close();
   await form.getByRole("button", { name: "Approve" }).waitFor();
   assert.equal(await asks.count(), 1, "the next question has the same id and the same words");
   assert.deepEqual(await findings(page), []);

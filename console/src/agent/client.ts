@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { readMessages, type StreamMessage } from "../../../src/client/event-stream.ts";
-import { backgroundHeader, consoleHeader } from "../../../src/contract/administration/session.ts";
+import { answerHeader, backgroundHeader, consoleHeader } from "../../../src/contract/administration/session.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { baseUrl, endSignedOut } from "../server.ts";
 import { useSession } from "../session.tsx";
@@ -56,6 +56,7 @@ export function createAgent(
     };
     if (isBackground) headers[backgroundHeader] = "1";
     if (options.body !== undefined) headers["content-type"] = "application/json";
+    if (isAnswer(options.body)) headers[answerHeader] = "1";
     if (options.lastId !== undefined) headers["last-event-id"] = options.lastId;
     const answer = await fetch(base + path, {
       ...{ method: verb, headers, credentials: "same-origin", redirect: "manual" },
@@ -82,6 +83,9 @@ export function createAgent(
     },
   };
 }
+
+const isAnswer = (body: unknown) =>
+  (body as { command?: { resume?: unknown } | null } | undefined)?.command?.resume !== undefined;
 
 export function useAgent({ id, tenant_id }: Deployment): Agent {
   const { workspaceId } = useSession();

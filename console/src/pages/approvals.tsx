@@ -1,4 +1,4 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Check, ExternalLink, Inbox as InboxIcon, MessagesSquare, Moon, Unplug } from "lucide-react";
 import { useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
@@ -12,12 +12,15 @@ import {
   wake,
 } from "../agent/approvals.ts";
 import { endOf, questionOf, titleOf } from "../agent/types.ts";
+import { AnsweredList } from "../parts/agent/answered-list.tsx";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
+import { Tabs } from "../parts/fields.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { agoText } from "../parts/text.ts";
 import { useNow } from "../parts/time.tsx";
+import type { ApprovalsSearch } from "../search.ts";
 import { queries, textOf } from "../server.ts";
 import "../style/threads.css";
 import "../style/approvals.css";
@@ -27,9 +30,38 @@ interface Answered {
   answer: string;
 }
 
-/** What agents ask people, from all deployments. */
+/** What agents ask people, from all deployments, and who answered. */
 export function ApprovalsPage() {
   usePageTitle("Approvals");
+  const { show = "waiting" } = useSearch({ strict: false }) as ApprovalsSearch;
+  const navigate = useNavigate();
+  return (
+    <>
+      <div className="page-head">
+        <div>
+          <h1>Approvals</h1>
+          <p className="soft">
+            {show === "waiting"
+              ? "Runs that stopped to ask a person, from every deployment. The longest wait first."
+              : "Requests that were answered in the console, from every deployment. The newest first."}
+          </p>
+        </div>
+        <Tabs
+          label="Which"
+          value={show}
+          onValue={(value) => void navigate({ to: ".", search: value === "waiting" ? {} : { show: value } })}
+          options={[
+            { value: "waiting", text: "Waiting" },
+            { value: "answered", text: "Answered" },
+          ]}
+        />
+      </div>
+      {show === "waiting" ? <Waiting /> : <AnsweredList />}
+    </>
+  );
+}
+
+function Waiting() {
   const inbox = useInbox(inboxPace);
   const [answered, setAnswered] = useState<Answered[]>([]);
   // The thread changes when its run goes on, so a later question is not taken for the answered one.
@@ -42,12 +74,6 @@ export function ApprovalsPage() {
   };
   return (
     <>
-      <div className="page-head">
-        <div>
-          <h1>Approvals</h1>
-          <p className="soft">Runs that stopped to ask a person, from every deployment. The longest wait first.</p>
-        </div>
-      </div>
       {inbox.isPending && <Loading what="the approvals" />}
       {inbox.isError && <Failure error={inbox.error} retry={() => void inbox.refetch()} />}
       {inbox.data !== undefined && waiting.length === 0 && <Nothing inbox={inbox.data} hasAnswered={done.size > 0} />}

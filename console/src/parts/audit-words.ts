@@ -3,6 +3,7 @@ import { shortId } from "./text.ts";
 
 /** What the actions of the audit log mean. Those without a sentence here read as their verb and subject. */
 const sentences: Record<string, string> = {
+  "agent.answer": "answered a request of the agent",
   "agent.call": "called the agent",
   "deployment.alert_rule": "changed an alert rule of",
   "deployment.deploy_latest": "deployed the latest commit of",

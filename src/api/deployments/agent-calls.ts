@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { findPrincipal, type Principal } from "../../auth/principal.ts";
-import { backgroundHeader } from "../../contract/administration/session.ts";
+import { answerHeader, backgroundHeader } from "../../contract/administration/session.ts";
 import { errors } from "../../contract/error.ts";
 import { recordAgentCall } from "../../store/deployments/agent-calls.ts";
 import { isFromConsole } from "../http/authenticate.ts";
@@ -37,7 +37,9 @@ export function addAgentCalls(api: Api): void {
       const [noted = ""] = path.split("?", 1);
       const isChange = changesSomething(request.method, noted);
       if (isChange && !reply.raw.destroyed) {
-        const call = { organizationId, actor, verb: request.method, path: noted.slice(0, notedPathMax) };
+        const isAnswer = request.headers[answerHeader] !== undefined && runOfThread.test(noted);
+        const action = isAnswer ? ("agent.answer" as const) : ("agent.call" as const);
+        const call = { organizationId, actor, action, verb: request.method, path: noted.slice(0, notedPathMax) };
         await recordAgentCall(db, deployment, call);
       }
       const { id: deploymentId, slug } = deployment;
@@ -56,6 +58,8 @@ function deploymentIdIn(text: string): string {
   if ("uuid" in read) return read.uuid;
   throw errors.deploymentNotFound(text);
 }
+
+const runOfThread = /^\/threads\/[^/]+\/runs(?:\/|$)/;
 
 /** The agent API also reads by POST: it searches, counts, and reads histories and single checkpoints. */
 const readingPosts =

@@ -24,6 +24,9 @@ export const consoleHeader = "x-pierhead-console";
  */
 export const backgroundHeader = "x-pierhead-background";
 
+/** Marks calls to agents that answer a request which a run waits for, so that the audit log can tell them from other runs. */
+export const answerHeader = "x-pierhead-answer";
+
 /**
  * Prefix of the headers that a user of the console sends to an agent with its own authentication, such as
  * `x-pierhead-agent-authorization`. The gateway removes the prefix. With it, Pierhead takes none of them for its own credential.

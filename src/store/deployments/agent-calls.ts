@@ -17,11 +17,11 @@ export async function recordExec(
 export async function recordAgentCall(
   db: Db,
   { id, name, tenant_id: workspaceId }: Pick<DeploymentRow, "id" | "name" | "tenant_id">,
-  call: { organizationId: string; actor: string; verb: string; path: string },
+  call: { organizationId: string; actor: string; action: "agent.call" | "agent.answer"; verb: string; path: string },
 ): Promise<void> {
-  const { organizationId, actor, verb, path } = call;
+  const { organizationId, actor, action, verb, path } = call;
   const subject = { organizationId, workspaceId, deploymentId: id, id, name };
-  await db.query(audited(subject, { actor, action: "agent.call", details: { verb, path } }));
+  await db.query(audited(subject, { actor, action, details: { verb, path } }));
 }
 
 /** Writes the audit row of a connection that a user opens to an agent through its listener. */
