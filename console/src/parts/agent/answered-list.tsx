@@ -43,7 +43,7 @@ function Log() {
   if (entries.length === 0)
     return (
       <section className="card blank">
-        <h2>Nobody has answered a request yet</h2>
+        <h2>No request has been answered yet</h2>
         <p>Answers that are given in the console appear here, with who gave them and when.</p>
       </section>
     );
