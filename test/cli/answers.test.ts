@@ -103,6 +103,7 @@ test("every answer of --json is as its schema says, and no table is wider than t
   await run("ps", [name]);
   await run("env set", [name, "TOKEN"], { stdin: "hunter2\n" });
   await run("env import", [name, "names.env"]);
+  await run("env", [name]);
   await run("env list", [name, "--reveal"]);
   const served = async () => (await server.client.listDeployments({ name })).resources[0];
   const before = await served();

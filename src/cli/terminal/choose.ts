@@ -52,10 +52,13 @@ export function tableOf(
   rows: readonly (readonly string[])[],
 ): string | undefined {
   if (rows.length === 0) return undefined;
-  const all = fittedTo(context.stdout, [head, ...rows.map((row) => row.map(harmless))]);
+  const all = fittedTo(context.stdout, [head, ...rows.map((row) => row.map(cellText))]);
   const [first = "", ...lines] = columns(all).split("\n");
   return [terminal.paintOut("dim", first), ...lines].join("\n");
 }
+
+/** Returns a text on one line, so that a name cannot begin a row. */
+const cellText = (text: string): string => harmless(text).replace(/\s+/g, " ");
 
 /** Shortens cells where lines would wrap. A file or another program gets them whole. */
 export function fittedTo(

@@ -1,16 +1,20 @@
 import { CliFailure, exitCodes, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { harmless } from "./terminal.ts";
 
 /** Asks for confirmation. A non-interactive call needs `--yes` instead. */
 export async function confirm(session: Session, question: string): Promise<void> {
   const { confirm: ask } = await open(session, "Confirm with --yes.");
-  await answered(ask({ message: question, initialValue: false, ...streams(session) }), (yes) => yes);
+  await answered(ask({ message: harmless(question), initialValue: false, ...streams(session) }), (yes) => yes);
 }
 
 /** Asks the user to type the name of the object to destroy, which prevents confirmation by habit. */
 export async function confirmByName(session: Session, question: string, name: string): Promise<void> {
   const { text } = await open(session, "Confirm with --yes.");
-  await answered(text({ message: question, placeholder: name, ...streams(session) }), (typed) => typed === name);
+  await answered(
+    text({ message: harmless(question), placeholder: name, ...streams(session) }),
+    (typed) => typed === name,
+  );
 }
 
 /** Asks for a value without echoing it. */
@@ -26,7 +30,7 @@ export async function chooseOne(
   choices: { value: string; label: string; hint: string }[],
 ): Promise<string> {
   const { select } = await open(session, "Choose with an option.");
-  return answered(select({ message: question, options: choices, ...streams(session) }), () => true);
+  return answered(select({ message: harmless(question), options: choices, ...streams(session) }), () => true);
 }
 
 async function open(session: Session, instead: string) {

@@ -54,15 +54,16 @@ export function createTerminal(
   return {
     print(text) {
       erase();
-      stdout.write(`${text}\n`);
+      // A file or another program gets the data as it is.
+      stdout.write(`${stdout.isTTY === true ? escaped(text) : text}\n`);
     },
     say(text) {
       erase();
-      stderr.write(`${asStarted(text)}\n`);
+      stderr.write(`${escaped(asStarted(text))}\n`);
     },
     asStarted,
     draw(text) {
-      stderr.write(`\r\u001b[2K${text}`);
+      stderr.write(`\r\u001b[2K${escaped(text)}`);
       isDrawn = true;
     },
     erase,
@@ -83,6 +84,15 @@ function hasColor(stream: Output, env: CliContext["env"], noColor: boolean): boo
 function isSet(value: string | undefined): boolean {
   return value !== undefined && !["", "0", "false"].includes(value.toLowerCase());
 }
+
+/** Every control character and change of direction but tabs, line breaks and the codes of `paint`. */
+const controls =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not pass.
+  /\u001b(?!\[(?:1|2|22|3[12369])m)|[\u0000-\u0008\u000b-\u001a\u001c-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Shows control characters as JSON does. In a JSON document they mean the same as before. */
+const escaped = (text: string): string =>
+  text.replace(controls, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /**
  * Removes control sequences (cursor moves, titles, links) from text of other origin, such as log lines, messages and names. Keeps

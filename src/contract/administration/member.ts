@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
-import { nameLike, ofWorkspaceQuery } from "./organization.ts";
+import { control, nameLike, ofWorkspaceQuery } from "./organization.ts";
 
 export const MemberRole = literals(["reader", "deployer", "admin"]);
 export type MemberRole = Static<typeof MemberRole>;
@@ -35,7 +35,7 @@ export const ListMembersQuery = Type.Object({
 const email = Type.String({
   minLength: 3,
   maxLength: 254,
-  pattern: "^[^\\s@]+@[^\\s@]+$",
+  pattern: `^[^\\s@${control}]+@[^\\s@${control}]+$`,
   examples: ["ada@example.org"],
 });
 const name = nameLike("Ada");

@@ -10,7 +10,8 @@ export type Plan = Static<typeof Plan>;
 export const KeyScope = literals(["workspace", "organization", "installation"]);
 export type KeyScope = Static<typeof KeyScope>;
 
-const control = "\\x00-\\x1f\\x7f-\\x9f";
+/** Control characters, which could end a line or move the cursor of a terminal, as the inside of a class of a pattern. */
+export const control = "\\x00-\\x1f\\x7f-\\x9f";
 
 /** Returns the schema of a user-given name: one line without control characters and without outer blanks. */
 export const nameLike = (example: string, description?: string) =>

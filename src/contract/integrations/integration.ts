@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { nameLike } from "../administration/organization.ts";
 import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
@@ -117,7 +118,7 @@ export const AttachInstallation = Type.Object(
   { $id: "AttachInstallation" },
 );
 
-const nameText = Type.String({ minLength: 1, maxLength: 128, examples: ["Our GitLab"] });
+const nameText = nameLike("Our GitLab");
 const urlText = Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://gitlab.example.org/acme"] });
 const usernameText = Type.String({
   minLength: 1,

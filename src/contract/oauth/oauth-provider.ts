@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { nameLike } from "../administration/organization.ts";
 import { freeObject, literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { oauthProviderExample } from "./examples-oauth.ts";
 
@@ -112,7 +113,7 @@ export const CreateOAuthProvider = Type.Object(
       Type.String({ examples: ["github"] }),
       "Id of a preset, which fills in the fields that are left out.",
     ),
-    name: optional(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] }), "Display name.", {
+    name: optional(nameLike("GitHub"), "Display name.", {
       requiredUnless: "preset",
     }),
     client_id: Type.String({ minLength: 1, maxLength: 512, examples: ["Iv1.8a61f9b3a7aba766"] }),
@@ -138,7 +139,7 @@ export type CreateOAuthProvider = Static<typeof CreateOAuthProvider>;
 /** A null or absent field leaves the setting unchanged. */
 export const PatchOAuthProvider = Type.Object(
   {
-    name: optional(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] })),
+    name: optional(nameLike("GitHub")),
     client_id: optional(Type.String({ minLength: 1, maxLength: 512 })),
     client_secret: optional(
       Type.String({ minLength: 1, maxLength: 4_096 }),
@@ -158,7 +159,7 @@ export type PatchOAuthProvider = Static<typeof PatchOAuthProvider>;
 export const DiscoverMcpProvider = Type.Object(
   {
     provider_id: providerId,
-    name: Type.String({ minLength: 1, maxLength: 128, description: "Display name.", examples: ["Weather tools"] }),
+    name: nameLike("Weather tools", "Display name."),
     mcp_server_url: url(
       "Address of the MCP server, which is the source of all other settings.",
       "https://mcp.example.com/mcp",
