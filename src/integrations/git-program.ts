@@ -6,7 +6,7 @@ import path from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { childEnvironment } from "../base/child-environment.ts";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
-import { explainGit, GitFailure, type GitRemote, gitMissing, timedOut } from "./git-failure.ts";
+import { explainGit, GitFailure, type GitRemote, gitMissing, shownUrl, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
 
@@ -48,6 +48,7 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
       ...(ssh?.env ?? []),
     ];
     const call = { remote, env, signal, scratchDir };
+    if (pinned !== null && url.startsWith("http:")) await checkPinning(call);
     return await work({
       url,
       scratchDir,
@@ -131,6 +132,21 @@ async function runGit(
   } finally {
     signal.removeEventListener("abort", stop);
   }
+}
+
+/**
+ * Checks that this git connects to the checked addresses: before 2.37 it ignores `http.curloptResolve` and looks the name up again
+ * (DNS rebinding). With https the host there needs a certificate for the name.
+ * @throws GitFailure `UrlRefused`
+ */
+async function checkPinning(call: GitCall): Promise<void> {
+  const printed = await runGit(["version"], call, readAll);
+  const [, major = 0, minor = 0] = /(\d+)\.(\d+)/.exec(printed)?.map(Number) ?? [];
+  if (major > 2 || (major === 2 && minor >= 37)) return;
+  throw new GitFailure(
+    "UrlRefused",
+    `${shownUrl(call.remote.repoUrl)} is not encrypted, which needs git 2.37 or newer on this server. Use https://, or an operator can allow private networks.`,
+  );
 }
 
 /** @throws GitFailure if a program is missing, and the error itself if a later attempt may succeed. */
