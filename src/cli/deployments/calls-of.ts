@@ -17,14 +17,15 @@ export async function callsOf(
   if (engine != null && engine !== "own") return [`pierhead invoke ${name} "Hello"`];
   if (url === null || !URL.canParse(url)) return [];
   const address = harmless(url).replace(/\/+$/, "");
-  const [mcp, card, docs, root] = await Promise.all([
-    ask(`${address}/mcp`, signal, ping),
-    ...["/.well-known/agent-card.json", "/docs", "/"].map((path) => ask(address + path, signal)),
-  ]);
+  // One after the other, because each request may leave a line in the agent's log.
+  const docs = await ask(`${address}/docs`, signal);
+  if (docs?.status === 200 && /openapi|swagger/i.test(docs.body)) return [`Open ${address}/docs`];
+  const mcp = await ask(`${address}/mcp`, signal, ping);
   if (mcp?.body.includes('"jsonrpc"'))
     return [`Connect an MCP client to ${address}/mcp`, `claude mcp add --transport http ${name} ${address}/mcp`];
+  const card = await ask(`${address}/.well-known/agent-card.json`, signal);
   if (card?.status === 200 && /"skills"\s*:/.test(card.body)) return [`curl ${address}/.well-known/agent-card.json`];
-  if (docs?.status === 200 && /openapi|swagger/i.test(docs.body)) return [`Open ${address}/docs`];
+  const root = await ask(`${address}/`, signal);
   return root !== undefined && root.status < 400 ? [`curl ${root.isRedirect ? "-L " : ""}${address}/`] : [];
 }
 
