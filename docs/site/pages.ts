@@ -21,12 +21,16 @@ export function pagesIn(root: string, directory: string): { text: string; link: 
 /** The empty name of an index is the first of all. */
 const nameOf = (file: string) => file.replace(/^README\.md$/, "");
 
+/** The first page of the site. */
+export const homePage = "docs/site/home.md";
+
 /** Writes beside each page its Markdown, which language models read better, and `llms.txt`, which lists the pages for them. */
 export async function writeTwins(root: string, outDir: string, pages: readonly string[]): Promise<void> {
   for (const page of pages) {
-    const twin = path.join(outDir, page.replace(/README\.md$/, "index.md"));
+    const twin = path.join(outDir, page === homePage ? "index.md" : page.replace(/README\.md$/, "index.md"));
     await mkdir(path.dirname(twin), { recursive: true });
-    await writeFile(twin, withLinksToIndex(await readFile(path.join(root, page), "utf8"), page, pages));
+    const text = withLinksToIndex(await readFile(path.join(root, page), "utf8"), page, pages);
+    await writeFile(twin, page === homePage ? text.replaceAll("](../", "](docs/") : text);
   }
   await copyFile(path.join(root, "docs/llms.txt"), path.join(outDir, "docs/llms.txt"));
   await copyFile(path.join(root, "docs/reference/openapi.json"), path.join(outDir, "docs/reference/openapi.json"));
@@ -34,7 +38,7 @@ export async function writeTwins(root: string, outDir: string, pages: readonly s
 
 /** Copies what pages tell readers to download: the site works for people without the repository. */
 export async function copyFiles(root: string, outDir: string): Promise<void> {
-  const files = ["deploy", "docs/skill", "examples/account-agent", "examples/terraform"];
+  const files = ["deploy", "docs/images", "docs/skill", "examples/account-agent", "examples/terraform"];
   for (const file of files) await cp(path.join(root, file), path.join(outDir, file), { recursive: true });
 }
 
@@ -44,12 +48,15 @@ export async function writeApiReference(root: string, outDir: string): Promise<v
   await writeFile(path.join(outDir, "docs/reference/api.html"), referencePage(openapi, "", "openapi.json"));
 }
 
-/** Leads links to a README to the page that the site makes of it. */
+/** Leads links to a README to the page that the site makes of it, and those of the first page from the root of the site. */
 export function linkToIndex(markdown: MarkdownRenderer): void {
-  markdown.core.ruler.push("link-to-index", ({ tokens }) => {
+  markdown.core.ruler.push("link-to-index", ({ tokens, env }) => {
+    const isHome = (env as { relativePath?: string }).relativePath === "index.md";
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const href = token.attrGet("href");
-      if (href !== null) token.attrSet("href", href.replace(/(^|\/)README\.md(?=#|$)/, "$1index.md"));
+      if (href === null) continue;
+      const index = href.replace(/(^|\/)README\.md(?=#|$)/, "$1index.md");
+      token.attrSet("href", isHome ? index.replace(/^\.\.\//, "docs/") : index);
     }
   });
 }

@@ -66,6 +66,10 @@ test("takes the pictures of the documentation from a running server and keeps th
   const shown = { ...made, threads: await makeThreads(page, made) };
   for (const mode of isReview ? reviewModes : modes) await takeAll(page, shown, mode);
   await page.emulateMedia({ colorScheme: "dark" });
+  // The first page of the documentation shows it to readers of a dark site.
+  await page.setViewportSize({ width: 1_120, height: 680 });
+  await screens.find(({ name }) => name === "deployments")?.open(page, shown);
+  await take(page, "deployments-dark");
   await page.setViewportSize({ width: 360, height: 640 });
   await page.goto(pierhead.url + addressOf(made.orders));
   await page.getByRole("region", { name: "Active revision" }).waitFor();
