@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { comparisonUrl } from "../../console/src/parts/git-links.ts";
 import { eventually } from "../support/eventually.ts";
 import { plainServer, startRepositories } from "./shown-repositories.ts";
 import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
@@ -50,8 +51,8 @@ const answerOf = async (url: string | null) =>
 
 test("a revision that does not serve can be tried without traffic, with the code and variables of its own", async () => {
   const page = await open({ path: `${addressOf(made)}/revisions?revision=${first.revision_id}` });
-  await page.getByRole("link", { name: "Try revision 1 without traffic" }).click();
-  const idle = page.getByRole("region", { name: "Revision 1" });
+  await page.getByRole("link", { name: "Try without traffic: revision 1" }).click();
+  const idle = page.getByRole("region", { name: "Revision 1", exact: true });
   await idle.getByText("nothing answers here").waitFor();
   assert.equal(await page.getByLabel("Revision", { exact: true }).inputValue(), first.revision_id);
   await idle.getByText(/^Found /).waitFor();
@@ -81,7 +82,7 @@ test("a revision that does not serve can be tried without traffic, with the code
 
 test("the playground leads from a revision that does not serve back to the one that does", async () => {
   const page = await open({ path: `${addressOf(made)}/playground?revision=${first.revision_id}` });
-  await page.getByRole("region", { name: "Revision 1" }).getByText("nothing answers here").waitFor();
+  await page.getByRole("region", { name: "Revision 1", exact: true }).getByText("nothing answers here").waitFor();
   await page.getByRole("link", { name: "Back to the revision that serves" }).click();
   await page.getByText("This server does not speak the agent API.").waitFor();
   await page.goBack();
@@ -177,7 +178,7 @@ test("a reader sees a revision that does not serve, without a detection that onl
   const { key } = await client.createApiKey({ body: { name: "reader", role: "reader" } });
   requests.length = 0;
   const page = await open({ key, path: `${addressOf(made)}/playground?revision=${first.revision_id}` });
-  const idle = page.getByRole("region", { name: "Revision 1" });
+  const idle = page.getByRole("region", { name: "Revision 1", exact: true });
   await idle.getByText("A deployer can run it as a deployment of its own.").waitFor();
   await idle.getByRole("link", { name: "Its build log" }).click();
   await idle.waitFor({ state: "detached" });
@@ -212,7 +213,7 @@ test("the page of a revision that does not serve leaves the agent of its deploym
   await eventually(health, (status) => status === "sleeping", { timeoutMs: 30_000, what: "a sleeping agent" });
   requests.length = 0;
   const page = await open({ path: `${addressOf(resting)}/playground?revision=${early.revision_id}` });
-  await page.getByRole("region", { name: "Revision 1" }).getByText("nothing answers here").waitFor();
+  await page.getByRole("region", { name: "Revision 1", exact: true }).getByText("nothing answers here").waitFor();
   await eventually(
     () => requests.some(({ url }) => url.endsWith(`/revisions/${lateId}`)),
     (isRead) => isRead,
@@ -224,4 +225,54 @@ test("the page of a revision that does not serve leaves the agent of its deploym
   );
   assert.equal(await health(), "sleeping");
   await page.context().close();
+});
+
+test("a revision shows what changed by kind, and its commit and ids can be copied", async () => {
+  const { resources } = await client.listRevisions({ deployment_id: made.id, limit: 20 });
+  const third = resources.find(({ number }) => number === 3);
+  assert.equal(third?.source_revision_config.langgraph_config_path, "other.json");
+  const page = await open({ path: `${addressOf(made)}/revisions?revision=${third.id}` });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const item = page.getByRole("listitem", { name: "Revision 3", exact: true });
+  for (const [name, text] of [
+    ["Commit", third.source_revision_config.repo_commit_sha],
+    ["Digest of the build", third.artifact_digest],
+    ["Revision ID", third.id],
+  ] as const) {
+    await item.getByRole("button", { name: `Copy ${name}` }).click();
+    await eventually(
+      () => page.evaluate(() => navigator.clipboard.readText()),
+      (copied) => copied === text,
+      { what: `a copy of the ${name}` },
+    );
+  }
+  await item.getByRole("button", { name: "Show changes since 2" }).click();
+  const parts = item.getByRole("group", { name: "What changed" });
+  await parts.getByRole("button", { name: "Code", pressed: true }).waitFor();
+  await item.getByRole("cell", { name: "Commit", exact: true }).waitFor();
+  await parts.getByRole("button", { name: "Settings", exact: true }).click();
+  await item.getByRole("row", { name: /Config file .*other\.json/ }).waitFor();
+  await parts.getByRole("button", { name: "Variables: same" }).click();
+  await item.getByText("The variables are the same.").waitFor();
+  // They cover a part of the page for some seconds, and so does its head while it is scrolled.
+  await page.locator(".toast").first().waitFor({ state: "detached" });
+  await page.evaluate(() => window.scrollTo(0, 0));
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await findings(page), [], colorScheme);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await page.context().close();
+});
+
+test("two commits are compared where their host shows it, and nowhere else", () => {
+  const [from, to] = ["a".repeat(40), "b".repeat(40)];
+  const at = (repository: string) => comparisonUrl(repository, from, to);
+  assert.equal(at("https://github.com/acme/bot.git"), `https://github.com/acme/bot/compare/${from}...${to}`);
+  assert.equal(at("https://gitlab.com/acme/sub/bot"), `https://gitlab.com/acme/sub/bot/-/compare/${from}...${to}`);
+  assert.equal(at("https://git.example.org/acme/bot"), null);
+  assert.equal(at("http://github.com/acme/bot"), null);
+  assert.equal(comparisonUrl("https://github.com/acme/bot", from, from), null);
+  assert.equal(comparisonUrl("https://github.com/acme/bot", from, "main"), null);
 });

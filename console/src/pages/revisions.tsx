@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { CopyText } from "../parts/address.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
 import { BuildLog } from "../parts/log-view.tsx";
@@ -15,6 +16,7 @@ import { RevisionHeading } from "../parts/revision-heading.tsx";
 import { isChangeOnly, numberText, RevisionStatusMark } from "../parts/revision-words.tsx";
 import { isFailure, isInProgress } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
+import { shortId } from "../parts/text.ts";
 import { Ago } from "../parts/time.tsx";
 import { type RevisionFilter, revisionFilters } from "../search.ts";
 import { useSession } from "../session.tsx";
@@ -168,10 +170,12 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       {/* Each followed log takes one of a browser's six connections, and queued revisions write no log. */}
       {isOpen && revision.status !== "QUEUED" && (
         <BuildLog
+          of={numberText(revision)}
           question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }}
           isBrief={isChangeOnly(revision)}
         />
       )}
+      {isOpen && <RevisionIds revision={revision} />}
       {isOpen && (
         <div className="row">
           {earlier !== undefined && (
@@ -185,7 +189,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
               params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "playground" }}
               search={{ revision: revision.id }}
               className="button small"
-              aria-label={`Try revision ${numberText(revision)} without traffic`}
+              aria-label={`Try without traffic: revision ${numberText(revision)}`}
             >
               <FlaskConical size={13} /> Try without traffic
             </Link>
@@ -198,6 +202,35 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
     </li>
   );
 }
+
+/** What scripts and messages name a revision by. */
+function RevisionIds({ revision }: { revision: Revision }) {
+  const { id, artifact_digest: digest, source_revision_config: config } = revision;
+  const ids = [
+    { name: "Commit", text: config.repo_commit_sha },
+    { name: "Image", text: config.image_uri },
+    { name: "Digest of the build", text: digest },
+    { name: "Revision ID", text: id },
+  ];
+  return (
+    <dl className="revision-ids">
+      {ids.map(({ name, text }) =>
+        text === null ? null : (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <CopyText name={name} text={text} shown={shortOf(text)} />
+            </dd>
+          </div>
+        ),
+      )}
+    </dl>
+  );
+}
+
+/** Returns the start of an id or a digest, and other texts as they are. */
+const shortOf = (text: string): string =>
+  /^(?:sha256:)?[0-9a-f-]{36,64}$/.test(text) ? shortId(text.replace("sha256:", "")) : text;
 
 /** Returns how long a finished revision took from its creation. The step bar says it where it is shown. */
 function tookMsOf({ created_at, status }: Revision, moves: Event[]): number | undefined {

@@ -13,6 +13,9 @@ const words: Record<string, string> = {
   install_command: "Install command",
   build_command: "Build command",
   engine: "Engine",
+  artifact_digest: "Build",
+  build_on_push: "Deploy every push",
+  resource_spec: "Size",
   rollout: "Rollout",
   cpu: "CPU",
   memory_mb: "Memory (MB)",
@@ -28,8 +31,8 @@ const shown = (value: unknown) =>
     ? "–"
     : typeof value !== "string"
       ? JSON.stringify(value)
-      : /^[0-9a-f]{40}$/.test(value)
-        ? shortId(value)
+      : /^(?:sha256:)?[0-9a-f]{40,64}$/.test(value)
+        ? shortId(value.replace("sha256:", ""))
         : value;
 
 /** The fields that differ, each with its value before and after. */

@@ -121,20 +121,24 @@ function firstErrorOf(lines: readonly LogEntry[]): LogEntry | undefined {
 /** A build log. Finished steps are folded. The current step and the step with the first error are open. */
 export function BuildLog({
   question,
+  of,
   isBrief = false,
 }: {
   question: FollowLogs;
+  /** The number of its revision, because a page may show several logs. */
+  of?: string;
   /** Expects no build: shows nothing until there is more than a sentence. */
   isBrief?: boolean;
 }) {
   const { lines, isOver, problem } = useLog(question, linesMax);
+  const name = of === undefined ? "Build log" : `Build log of revision ${of}`;
   const steps = stepsOf(lines);
   const firstBad = firstErrorOf(lines);
   const [only] = lines;
   const isSentence = lines.length === 1 && only !== undefined && !stepStart.test(only.message) && !isError(only);
   if (problem === null && (isBrief || isOver) && (isSentence || (isBrief && lines.length === 0)))
     return (
-      <section aria-label="Build log" aria-busy={!isOver}>
+      <section aria-label={name} aria-busy={!isOver}>
         {only !== undefined && <p className="softer">{only.message}</p>}
       </section>
     );
@@ -143,7 +147,7 @@ export function BuildLog({
     <Line key={line.id} line={line} isFirstBad={line === firstBad} number={numbers.get(line.id)} />
   );
   return (
-    <section className="log build-log" aria-label="Build log" aria-busy={!isOver}>
+    <section className="log build-log" aria-label={name} aria-busy={!isOver}>
       <div className="build-log-head">
         <h3>Build log</h3>
         {lines.length > 0 && (
