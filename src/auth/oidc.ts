@@ -20,6 +20,7 @@ import {
   validateAuthResponse,
 } from "oauth4webapi";
 import { mailAddress } from "../domain/mail-address.ts";
+import { isPlainText } from "../domain/plain-text.ts";
 import { failureOf, OAuthFailure } from "./oauth/failure.ts";
 import type { ProviderFetch } from "./oauth/outbound.ts";
 
@@ -121,7 +122,7 @@ export class Oidc {
   /** Returns the email address. @throws OAuthFailure for an unverified one, which anyone could have claimed at the provider. */
   #addressIn(claims: Readonly<Record<string, unknown>>): string {
     const [email, isVerified] = [claims["email"], claims["email_verified"]];
-    if (typeof email !== "string" || email === "") {
+    if (typeof email !== "string" || email === "" || !isPlainText(email)) {
       throw new OAuthFailure("refused", "email_missing", `${this.name} did not say what your email address is.`);
     }
     // Some providers send the boolean as text.

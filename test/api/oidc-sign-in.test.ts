@@ -149,6 +149,11 @@ test("accepts an address only if the provider has verified it, unless the operat
   oidc.trustsEmail = false;
 });
 
+test("rejects an address that no database can store", async () => {
+  const answer = await signIn(verified("ada@example.org\u0000"));
+  assert.deepEqual([answer.status, answer.session], [400, ""], answer.text);
+});
+
 test("a sign-in ends once, in the browser that started it, and in time", async () => {
   await addMember("heidi@example.org", "reader");
   provider.userClaims = verified("heidi@example.org");

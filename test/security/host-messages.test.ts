@@ -50,3 +50,17 @@ test("a signed message with thousands of branches or addresses must not keep the
   assert.equal((await send(100, 9_000)).body.status, "accepted");
   assert.equal(statements, 51);
 });
+
+test("a signed message with a branch that no repository can have is ignored", async () => {
+  const integration = { host: "gitlab", name: "y", url: "https://gitlab.invalid/y", token: "t" };
+  const { body: made } = await t.ask({ method: "POST", url: "/v2/integrations", payload: integration });
+  for (const branch of ["a\u0000b", "a\ud800", "a\u0007"]) {
+    const [before, after] = ["1".repeat(40), "2".repeat(40)];
+    const project = { git_http_url: "https://gitlab.invalid/y/x.git" };
+    const payload = JSON.stringify({ object_kind: "push", ref: `refs/heads/${branch}`, before, after, project });
+    const headers = { "content-type": "application/json", "x-gitlab-token": made.webhook_secret };
+    const url = `/v1/integrations/${made.id}/webhook`;
+    const answer = await t.ask({ method: "POST", url, key: null, payload, headers });
+    assert.deepEqual([answer.status, answer.body.status], [202, "ignored"], answer.text);
+  }
+});

@@ -57,6 +57,15 @@ test("a provider cannot make the server store a megabyte of scopes with each tok
   assert.ok(JSON.stringify(events).length < 20_000);
 });
 
+test("a sign-in whose scopes no database can store fails at once", async () => {
+  for (const scope of ["a\u0000b", "a\u0007", "a\ud800"]) {
+    answerWith({ scope });
+    const begunAt = performance.now();
+    assert.equal(await signIn("odd", { force_new: true }), "The provider granted scopes that are not text.");
+    assert.ok(performance.now() - begunAt < 10_000);
+  }
+});
+
 test("the metadata of a token does not grow with each refresh", async () => {
   answerWith({ scope: "read" });
   await signIn("metadata");
@@ -70,7 +79,8 @@ test("the metadata of a token does not grow with each refresh", async () => {
 
 test("an MCP server cannot register a provider of megabytes, which every list would return", async () => {
   let long: Record<string, number> = {};
-  const x = (name: string) => "x".repeat(long[name] ?? 1);
+  let ends: Record<string, string> = {};
+  const x = (name: string) => "x".repeat(long[name] ?? 1) + (ends[name] ?? "");
   const server = createServer(async (request, response) => {
     request.resume();
     await once(request, "end");
@@ -113,6 +123,16 @@ test("an MCP server cannot register a provider of megabytes, which every list wo
     long = { [name]: 100_000 };
     await assert.rejects(discover(), /longer than those of any provider/, name);
   }
+  long = {};
+  for (const name of ["auth", "token", "revocation", "client", "secret"]) {
+    for (const end of ["\u0000", "\n", "\ud800"]) {
+      ends = { [name]: end };
+      await assert.rejects(discover(), /characters that those of no provider have/, name);
+    }
+  }
+  ends = { scope: "\u0000" };
+  assert.deepEqual((await discover()).scopes_supported, []);
+  ends = {};
   long = { scope: 2_000 };
   assert.ok(JSON.stringify(await discover()).length < 20_000);
   assert.ok(JSON.stringify(await client.listOAuthProviders({})).length < 30_000);

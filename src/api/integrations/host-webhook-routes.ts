@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import { errors } from "../../contract/error.ts";
 import type { CodeHost } from "../../contract/integrations/integration.ts";
 import { operations } from "../../contract/operations.ts";
+import { isPlainText } from "../../domain/plain-text.ts";
 import { repositoryKey } from "../../domain/repository-key.ts";
 import { readHostEvents } from "../../integrations/webhook-event.ts";
 import { carriesProof, deliveryIdOf, isSigned } from "../../integrations/webhook-signature.ts";
@@ -49,7 +50,9 @@ export function addHostWebhookRoutes(api: Api): void {
     const { host, secret, scope, integration } = sender;
     const body = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
     if (!isSigned(host, request.headers, body, secret)) throw errors.webhookUnsigned();
-    const named = readHostEvents(host, request.headers, body).slice(0, branchesMax);
+    const named = readHostEvents(host, request.headers, body)
+      .filter(({ branch }) => isPlainText(branch))
+      .slice(0, branchesMax);
     const events = named.map(({ urls, branch, commitSha }) => ({
       repoKeys: urls
         .slice(0, addressesMax)

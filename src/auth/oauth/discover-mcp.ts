@@ -13,6 +13,7 @@ import {
 import { ApiError, errors } from "../../contract/error.ts";
 import type { TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
 import { oauthScopesLengthMax } from "../../domain/limits.ts";
+import { isPlainText } from "../../domain/plain-text.ts";
 import type { ProviderFields } from "../../store/oauth/oauth-providers.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
@@ -180,6 +181,7 @@ async function register(
   ];
   if (given.some((url) => String(url).length > urlLengthMax))
     throw new OAuthFailure("misconfigured", "too_long", tooLong);
+  if (given.some((url) => /[^\x21-\x7e]/.test(String(url)))) throw new OAuthFailure("misconfigured", "no_text", noText);
   const draft: ProviderFields = {
     name: request.name,
     client_id: "",
@@ -240,6 +242,9 @@ async function registeredClient(fetch: ProviderFetch, as: AuthorizationServer, r
   if (client.client_id.length > clientIdLengthMax || String(secret ?? "").length > clientSecretLengthMax) {
     throw new OAuthFailure("misconfigured", "too_long", tooLong);
   }
+  if (![client.client_id, secret ?? ""].map(String).every(isPlainText)) {
+    throw new OAuthFailure("misconfigured", "no_text", noText);
+  }
   return { id: client.client_id, secret: secret as string | null, method };
 }
 
@@ -261,7 +266,7 @@ const library = (fetch: ProviderFetch) => ({ [customFetch]: fetch, [allowInsecur
 function textsOf(value: unknown): string[] | null {
   if (!Array.isArray(value) || !value.every((one) => typeof one === "string")) return null;
   let left = oauthScopesLengthMax;
-  return value.filter((scope: string) => {
+  return value.filter(isPlainText).filter((scope: string) => {
     left -= scope.length + 1;
     return left >= 0;
   });
@@ -271,4 +276,5 @@ function textsOf(value: unknown): string[] | null {
 const urlLengthMax = 2_048;
 const clientIdLengthMax = 512;
 const clientSecretLengthMax = 4_096;
+const noText = "The servers sent addresses or a client with characters that those of no provider have.";
 const tooLong = "The servers sent addresses or a client that are longer than those of any provider.";

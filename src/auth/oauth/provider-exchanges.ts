@@ -27,6 +27,10 @@ export class ProviderExchanges {
   }
 }
 
+/** Reports whether the database refused the data (SQLSTATE classes 22 and 23), which another attempt does not change. */
+const isRefusedData = (error: unknown): boolean =>
+  /^2[23]\w{3}$/.test(String((error as { code?: unknown } | null)?.code));
+
 /** Stores something that must not be lost: retries while the database is unavailable. @throws the last error. */
 export async function storeWithRetries<T>(store: () => Promise<T>, timeoutMs: number = storeTimeoutMs): Promise<T> {
   const end = performance.now() + timeoutMs;
@@ -34,7 +38,8 @@ export async function storeWithRetries<T>(store: () => Promise<T>, timeoutMs: nu
     try {
       return await store();
     } catch (error) {
-      if (error instanceof OAuthFailure || error instanceof SealError || performance.now() >= end) throw error;
+      const isFinal = error instanceof OAuthFailure || error instanceof SealError || isRefusedData(error);
+      if (isFinal || performance.now() >= end) throw error;
       await sleep(500);
     }
   }

@@ -110,8 +110,8 @@ function labelOf(body: Fields): string | null {
     objectOf(body["team"])?.["name"],
   ];
   const found = candidates.find((one) => typeof one === "string" && one.trim() !== "") as string | undefined;
-  // Removes line breaks and marks that change the direction of text.
-  return found?.replace(/[\p{Cc}\p{Cf}]/gu, "").slice(0, 256) ?? null;
+  // Removes line breaks, marks that change the direction of text, and halves of surrogate pairs.
+  return found?.replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, "").slice(0, 256) ?? null;
 }
 
 function claimsOf(idToken: unknown): Fields | undefined {

@@ -19,6 +19,7 @@ import {
 } from "oauth4webapi";
 import { oauthScopesLengthMax } from "../../domain/limits.ts";
 import { type OAuthQuirks, oauthQuirksOf } from "../../domain/oauth-quirks.ts";
+import { isPlainText } from "../../domain/plain-text.ts";
 import type { ProviderRow } from "../../store/oauth/oauth-providers.ts";
 import type { IssuedToken } from "../../store/oauth/oauth-tokens.ts";
 import { failureOf, OAuthFailure } from "./failure.ts";
@@ -240,6 +241,9 @@ function issuedToken(
   const scopes = scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== "");
   if (scopes.join(" ").length > oauthScopesLengthMax) {
     throw new OAuthFailure("unavailable", "invalid_response", "The provider granted more scopes than can be stored.");
+  }
+  if (!scopes.every(isPlainText)) {
+    throw new OAuthFailure("unavailable", "invalid_response", "The provider granted scopes that are not text.");
   }
   const lifeMs = expiresInS === undefined ? quirks.assumedLifeMs : Math.min(expiresInS * 1_000, lifeMaxMs);
   return {
