@@ -41,13 +41,14 @@ export function checkScalable(
       `'${name}' is of type '${type}', which runs ${fixed}. Deploy the source under a new name with type 'prod' to run several.`,
     );
   }
+  // In a cluster, the operator of the listener decides how replicas share state.
+  const isAlone = listenerId === null && running?.rollout === "handover";
   if (type !== null && min === 0) {
     throw errors.cannotScale(
-      `'${name}' is of type 'prod', which always runs a replica and never sleeps. ${max > 1 ? `Scale it to 1-${max}. Or deploy` : "Deploy"} the source under a new name with type 'dev_zero', which sleeps and runs at most one replica.`,
+      `'${name}' is of type 'prod', which always runs a replica and never sleeps. ${max > 1 && !isAlone ? `Scale it to 1-${max}. Or deploy` : "Deploy"} the source under a new name with type 'dev_zero', which sleeps and runs at most one replica.`,
     );
   }
-  // In a cluster, the operator of the listener decides how replicas share state.
-  if (max > 1 && listenerId === null && running?.rollout === "handover") {
+  if (max > 1 && isAlone) {
     throw errors.cannotScale(`'${name}' can only run one replica: ${stateOf(running.engine, lacking)}`);
   }
   normalizeResourceSpec({ min_scale: min, max_scale: max });

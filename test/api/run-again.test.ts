@@ -257,6 +257,8 @@ test("a scale of an agent with its state in memory names the databases that it l
   );
   await patch(`${url}/variables`, { set: [{ name: "POSTGRES_URI_CUSTOM", value: "postgres://db/agent" }] });
   assert.match(await refused(), /set REDIS_URI_CUSTOM first\./);
+  const asleep = (await patch(`${url}/scale`, { min_replicas: 0, max_replicas: 3 })).body.detail as string;
+  assert.match(asleep, /always runs a replica and never sleeps\. Deploy the source under a new name/);
 });
 
 test("a deployment without a type sleeps when its smallest number of replicas is 0, and one of type prod refuses that", async () => {
