@@ -44,6 +44,7 @@ test("a pipeline applies a file twice, changes a variable, and pulls the same fi
 
   const applied = await at.run(["apply"]);
   assert.equal(applied.code, 0, applied.stderr);
+  assert.match(applied.stderr, /^Applied 1 change in \d/m);
   const [made] = (await server.client.listDeployments({})).resources;
   assert.deepEqual(made?.secrets.map(({ name, value }) => `${name}=${value}`).sort(), [
     "LOG_LEVEL=info",

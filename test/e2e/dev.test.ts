@@ -59,6 +59,8 @@ test("dev serves a project, follows its files and its .env, keeps the old code b
       { timeoutMs: 60_000, what: "the address" },
     );
     await answers("one hello");
+    await says(/^Building\. .*\nStarting \.\.\.$/m);
+    await says(new RegExp(`^  curl ${said.out.trim()}/$`, "m"));
     await change("server.mjs", source("two"));
     await answers("two hello");
     await change(".env", "WORD=bye");

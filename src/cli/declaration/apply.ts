@@ -3,7 +3,7 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { count, parseDuration, shellWord } from "../terminal/text.ts";
+import { count, duration, parseDuration, shellWord } from "../terminal/text.ts";
 import { showChanges } from "./change.ts";
 import { compare } from "./changes.ts";
 import { usualFile } from "./desired-file.ts";
@@ -49,6 +49,7 @@ export async function plan(session: Session, _: unknown, options: PlanOptions): 
 export async function apply(session: Session, _: unknown, options: ApplyOptions): Promise<void> {
   const { terminal, signal } = session;
   const timeoutMs = parseDuration(options.timeout);
+  const startedAt = performance.now();
   const { steps, unchanged, left } = await compare(session, options);
   const changes = steps.map(({ change }) => change);
   sayLeft(session, left);
@@ -72,7 +73,13 @@ export async function apply(session: Session, _: unknown, options: ApplyOptions)
       hints: failed.flatMap((name) => [`See why:   pierhead why ${name}`, `Try again: pierhead retry ${name}`]),
     });
   }
-  if (pending.length === 0) return;
+  if (pending.length === 0) {
+    if (changes.length > 0)
+      terminal.say(
+        `${terminal.paintErr("green", "Applied")} ${count(changes.length, "change")} in ${duration(performance.now() - startedAt)}`,
+      );
+    return;
+  }
   throw new CliFailure(`The rollout of ${pending.join(", ")} continues.`, {
     exitCode: exitCodes.pending,
     hints: pending.map((name) => `Watch it: pierhead status ${name} --watch`),

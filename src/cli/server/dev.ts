@@ -7,6 +7,7 @@ import { type Client, isSettled } from "../../client/client.ts";
 import type { Deployment, Secret } from "../../contract/deployments/deployment.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import type { CliContext, Environment, RunningServer } from "../context.ts";
+import { callsOf } from "../deployments/calls-of.ts";
 import { interruptRevisions } from "../deployments/cancel.ts";
 import { refuseLargeArchive, refuseLargeSource, sendArchive } from "../deployments/deploy-directory.ts";
 import { endOfBuildLog } from "../deployments/follow-revision.ts";
@@ -19,7 +20,7 @@ import { listProject } from "../source/list-project.ts";
 import { findProject, type Project } from "../source/project.ts";
 import { watchSource } from "../source/watch-source.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { duration } from "../terminal/text.ts";
+import { duration, shellWord } from "../terminal/text.ts";
 import { consoleUrl, explainStart } from "./up.ts";
 
 interface DevOptions {
@@ -193,11 +194,19 @@ async function report(
   { deployment: { id }, startedAt, named }: Next & { named: string },
   signal: AbortSignal,
 ): Promise<void> {
-  const { terminal, context } = session;
+  const { terminal } = session;
   const client = await session.client();
   const { latest_revision_id: latest } = await client.getDeployment({ deployment_id: id }, { signal });
   if (latest === null) return;
-  const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest }, { signal });
+  // The first build installs what later ones reuse, and may take a minute.
+  const isFirst = !session.hasAnswered();
+  const seen = new Set<string>();
+  const onChange = ({ status }: Revision) => {
+    const doing = doings[status];
+    if (isFirst && doing !== undefined && !seen.has(status)) terminal.say(doing);
+    seen.add(status);
+  };
+  const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest }, { signal, onChange });
   const deployment = await client.getDeployment({ deployment_id: id }, { signal });
   if (revision.status !== "DEPLOYED") return sayFailed(session, deployment, revision, named);
   const took = duration(performance.now() - startedAt);
@@ -208,8 +217,16 @@ async function report(
     { url, deployment: name, data_dir: session.options.dataDir, pid: process.pid },
     () => url ?? undefined,
   );
-  if (context.stdout.isTTY === true && url !== null) terminal.say(terminal.paintErr("dim", `  curl ${harmless(url)}/`));
+  // The command of another terminal finds this server by its data directory.
+  const at = ` --data-dir ${shellWord(session.options.dataDir ?? "")}`;
+  for (const line of await callsOf(deployment, revision, signal))
+    terminal.say(terminal.paintErr("dim", `  ${line}${line.startsWith("pierhead ") ? at : ""}`));
 }
+
+const doings: Partial<Record<Revision["status"], string>> = {
+  BUILDING: "Building. The first build also installs what later ones reuse.",
+  DEPLOYING: "Starting ...",
+};
 
 async function sayFailed(session: Session, deployment: Deployment, revision: Revision, named: string): Promise<void> {
   const { terminal } = session;
