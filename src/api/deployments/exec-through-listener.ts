@@ -45,6 +45,7 @@ class RemoteProgram {
   readonly #ended = Promise.withResolvers<number>();
   readonly #output = new PassThrough();
   readonly #errors = new PassThrough();
+  #hasEnded = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -93,9 +94,10 @@ class RemoteProgram {
     return input;
   }
 
+  /** The listener is a program of a user. Writing what it sends after the end would be an error of the stream, which ends the server. */
   #receive(chunk: Buffer): void {
     try {
-      for (const frame of this.#reader.read(chunk)) this.#take(frame);
+      for (const frame of this.#reader.read(chunk)) if (!this.#hasEnded) this.#take(frame);
     } catch {
       this.#socket.destroy(); // what the listener sent is wrong
     }
@@ -107,8 +109,8 @@ class RemoteProgram {
     if (channel === channels.errors) this.#show(this.#errors, payload);
     if (channel !== channels.end) return;
     const { exit_code: exitCode, message } = JSON.parse(payload.toString("utf8")) as ExecEnd;
-    if (exitCode === null) return void this.#fail(message ?? lost);
-    this.#ended.resolve(exitCode);
+    if (!Number.isInteger(exitCode)) return void this.#fail(typeof message === "string" ? message : lost);
+    this.#ended.resolve(exitCode as number);
     this.#finish();
   }
 
@@ -127,6 +129,7 @@ class RemoteProgram {
   }
 
   #finish(): void {
+    this.#hasEnded = true;
     for (const stream of [this.#output, this.#errors] satisfies Readable[]) stream.end();
   }
 }
