@@ -78,6 +78,19 @@ test("invoke says when an answer was cut off, and where the run can be seen", as
   assert.match(cut.stderr, new RegExp(`was cut off: it ended without a state.[^]*pierhead runs support ${threadId}`));
 });
 
+test("invoke of another server suggests an address that it has", async () => {
+  await using agent = await startAnswering(({ url }) =>
+    url === "/docs"
+      ? { status: 200, body: "<title>Swagger UI</title>" }
+      : { status: 404, body: { detail: "Not Found" } },
+  );
+  await using server = await startControlPlane(agent.url);
+  const { code, stderr } = await runCli(["invoke", "support", "hello", "--url", server.url]);
+  assert.equal(code, 1);
+  assert.match(stderr, /does not speak the agent protocol/);
+  assert.match(stderr, new RegExp(`→ Open ${agent.url}/docs$`, "m"));
+});
+
 test("an agent at another address gets the key only with --send-key", async () => {
   await using agent = await startAgent({ isClosed: true });
   await using server = await startControlPlane(agent.url);

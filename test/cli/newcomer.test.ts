@@ -88,6 +88,18 @@ test("doctor passes before the first start of a server, and says how to start on
   assert.doesNotMatch(stdout, /✗ (?:server|port|key)/);
 });
 
+test("says that the server of the data directory runs already, and how to use it or to start another", async () => {
+  const inUse = "the data directory is in use by process 7 (lock file /data/server.lock): stop it first";
+  const startServer = () => Promise.reject(new Error(inUse));
+  const { code, stderr } = await runCli(["up"], { startServer });
+  assert.equal(code, 1);
+  assert.match(
+    stderr,
+    /A server with this data directory runs already\.\n {2}the data directory is in use by process 7/,
+  );
+  assert.match(stderr, /Use it: {8}pierhead deploy DIR\n.*Start another: pierhead up --data-dir DIR --port PORT/);
+});
+
 test("names a way to a newer Node on a machine with an old one", async () => {
   const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })";
   const argv = ["--import", `data:text/javascript,${encodeURIComponent(old)}`, "src/main.ts", "version"];

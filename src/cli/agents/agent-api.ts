@@ -1,4 +1,5 @@
 import { readMessages, type StreamMessage } from "../../client/event-stream.ts";
+import { callsOf } from "../deployments/calls-of.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure, exitCodes, usageFailure } from "../failure.ts";
 import { isSameOrigin } from "../login/contexts.ts";
@@ -58,7 +59,8 @@ export async function openAgent(session: Session, nameOrId: string, { sendKey }:
       throw new CliFailure(`${name} did not answer at ${url}: ${reason}.`, { hints: [`Why: pierhead why ${name}`] });
     });
     if (response.ok) return response;
-    throw refusal({ name, url, path, isTold: mayHaveKey }, response.status, (await response.text()).slice(0, 2_000));
+    const called = { name, url, path, isTold: mayHaveKey };
+    throw await refusal(called, response.status, (await response.text()).slice(0, 2_000), session.signal);
   };
   return {
     name,
@@ -71,7 +73,7 @@ export async function openAgent(session: Session, nameOrId: string, { sendKey }:
       try {
         return JSON.parse(text) as T;
       } catch {
-        throw notLangGraph(name, url);
+        throw await notLangGraph(name, url, session.signal);
       }
     },
     async *stream(path, body, silenceMs) {
@@ -89,8 +91,13 @@ interface Called {
   isTold: boolean;
 }
 
-function refusal({ name, url, path, isTold }: Called, status: number, text: string): CliFailure {
-  if (status === 404 && path === "/assistants/search") return notLangGraph(name, url);
+async function refusal(
+  { name, url, path, isTold }: Called,
+  status: number,
+  text: string,
+  signal: AbortSignal,
+): Promise<CliFailure> {
+  if (status === 404 && path === "/assistants/search") return notLangGraph(name, url, signal);
   if (status === 401 && !isTold) {
     return new CliFailure(`${name} asks for a key, and answers at another address than the server: ${url}`, {
       exitCode: exitCodes.auth,
@@ -102,9 +109,10 @@ function refusal({ name, url, path, isTold }: Called, status: number, text: stri
   return new CliFailure(`${name} answered ${path} with ${status}.`, { because: text || null, hints, exitCode });
 }
 
-function notLangGraph(name: string, url: string): CliFailure {
+async function notLangGraph(name: string, url: string, signal: AbortSignal): Promise<CliFailure> {
+  const calls = await callsOf({ name, url }, { engine: "own" }, signal);
   return new CliFailure(`${name} does not speak the agent protocol (assistants, threads, runs).`, {
-    hints: [`Call its own paths: curl ${url}/`],
+    hints: calls.length > 0 ? calls : [`Call its own paths, at ${url}`],
   });
 }
 

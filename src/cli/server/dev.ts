@@ -294,7 +294,7 @@ async function startServer(session: Session, port: string | undefined): Promise<
     PIERHEAD_LOG_LEVEL: context.env.PIERHEAD_LOG_LEVEL || "warn",
   };
   return context.startServer(environment, { stopReplicasOnClose: true }).catch((error: Error) => {
-    throw explainStart(error);
+    throw explainStart(error, []);
   });
 }
 

@@ -68,10 +68,14 @@ function environmentOf({ context, options }: Session, { port, host, compute }: U
   };
 }
 
-export function explainStart(error: Error): Error {
-  return new CliFailure("The server did not start.", {
+const whileRunning = ["Use it:        pierhead deploy DIR", "Start another: pierhead up --data-dir DIR --port PORT"];
+
+/** @param whenRunning hints if a server with the same data directory runs. */
+export function explainStart(error: Error, whenRunning: readonly string[] = whileRunning): Error {
+  const isRunning = error.message.startsWith("the data directory is in use");
+  return new CliFailure(isRunning ? "A server with this data directory runs already." : "The server did not start.", {
     because: error.message,
-    hints: ["Check this machine: pierhead doctor"],
+    hints: isRunning ? whenRunning : ["Check this machine: pierhead doctor"],
   });
 }
 
