@@ -20,6 +20,7 @@ else {
     at < 0
       ? [
           "environment",
+          "audit",
           "replica-limits",
           "list",
           "trial",

@@ -17,6 +17,7 @@ import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { agoText } from "../parts/text.ts";
 import { useNow } from "../parts/time.tsx";
@@ -38,14 +39,14 @@ export function ApprovalsPage() {
   return (
     <>
       <div className="page-head">
-        <div>
-          <h1>Approvals</h1>
-          <p className="soft">
-            {show === "waiting"
+        <PageTitle
+          title="Approvals"
+          about={
+            show === "waiting"
               ? "Runs that stopped to ask a person, from every deployment. The longest wait first."
-              : "Requests that were answered in the console, from every deployment. The newest first."}
-          </p>
-        </div>
+              : "Requests that were answered in the console, from every deployment. The newest first."
+          }
+        />
         <Tabs
           label="Which"
           value={show}

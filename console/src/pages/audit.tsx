@@ -4,6 +4,7 @@ import { Search } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { actWords, auditSubjects, changeWords } from "../parts/audit-words.ts";
+import { Avatar } from "../parts/avatar.tsx";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
 import { useKeys } from "../parts/keys.ts";
@@ -227,9 +228,7 @@ function Entry({ entry, count, since }: Repeated) {
       <time className="audit-time" dateTime={created_at} title={new Date(created_at).toLocaleString()}>
         {timeText(created_at)}
       </time>
-      <span className="avatar" aria-hidden="true">
-        {who.slice(0, 1).toUpperCase()}
-      </span>
+      <Avatar name={who} isPerson={actor.startsWith("member:")} />
       <div>
         <p className="audit-said" title={action}>
           <b>{who}</b> {actWords(action)}{" "}

@@ -99,8 +99,9 @@ export function Chart({ title, note = "", format, times, lines, before, limit, m
           )}
           {limit !== undefined && (
             <span>
-              <i className="line-limit" aria-hidden="true" />
+              {drawnLimit !== undefined && <i className="line-limit" aria-hidden="true" />}
               {limit.name} <b>{textOf(limit)}</b>
+              {drawnLimit === undefined && ", far above"}
             </span>
           )}
         </span>

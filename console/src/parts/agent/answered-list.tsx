@@ -71,7 +71,7 @@ function Answer({ entry }: { entry: AuditEntry }) {
     <li className="answer">
       <Check size={14} className="good-text" />
       <span className="by">
-        <Avatar name={who} isPerson={!actor.startsWith("key:")} /> <b>{who}</b>
+        <Avatar name={who} isPerson={actor.startsWith("member:")} /> <b>{who}</b>
       </span>
       <span className="clip">
         answered{" "}
