@@ -76,6 +76,15 @@ test("each role sees the tools that it may use, and read-only mode those that ch
   );
 });
 
+test("refuses a misspelled read-only mode instead of offering every tool", async () => {
+  const headers = { "content-type": "application/json", "x-api-key": server.apiKey };
+  const body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+  for (const query of ["readOnly=true", "readonly=1", "READ_ONLY=true", "read-only", "read_only=maybe", "read_only="]) {
+    const answer = await fetch(`${server.url}/mcp?${query}`, { method: "POST", headers, body });
+    assert.equal(answer.status, 422, query);
+  }
+});
+
 test("refuses callers without a key, without the role, and with a body that is too large", async () => {
   const post = (headers: Record<string, string>, body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}') =>
     fetch(`${server.url}/mcp`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body });

@@ -20,6 +20,7 @@ export function addMcpRoutes(api: Api): void {
   route(api, operations.callMcp, async ({ principal, query, body, request, signal, takeOver }) => {
     // A session cookie must not be enough: pages could otherwise act for the person who opened them.
     if (credentialsOf(request.headers).key === undefined) throw errors.invalidToken("Send a key in X-Api-Key.");
+    refuseMisspelled(request.query as Record<string, unknown>);
     // Most servers are never asked, and the protocol takes some 10 MB.
     const [{ createMcpHandler }, { createMcpServer }] = await Promise.all([
       import("@modelcontextprotocol/server"),
@@ -37,6 +38,17 @@ export function addMcpRoutes(api: Api): void {
       await handler.close();
     }
   });
+}
+
+/** Rejects `readOnly` and the like, which would offer all tools to a model that its user wants to only read. */
+function refuseMisspelled(query: Record<string, unknown>): void {
+  const name = Object.keys(query).find(
+    (one) => one !== "read_only" && one.replace(/\W|_/g, "").toLowerCase() === "readonly",
+  );
+  if (name === undefined) return;
+  throw errors.invalidRequest([
+    { type: "extra_forbidden", loc: ["query", name], msg: "Write it as read_only=true.", input: query[name] },
+  ]);
 }
 
 /** Returns the request without credentials, for the SDK. */
