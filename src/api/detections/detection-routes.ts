@@ -39,7 +39,12 @@ const repositoryLimits: SmallFileLimits = {
 /** Begins the names of the temporary directories of detections. */
 export const detectionPrefix = "pierhead-detection-";
 
-const archiveLimits = { bytesMax: 128 * mib, entriesMax: 20_000 };
+/** A turn of the event loop reads a file, so that its size bounds how long others wait. */
+const archiveLimits = {
+  bytesMax: 128 * mib,
+  entriesMax: 20_000,
+  fileBytesMax: repositoryLimits.fileBytesMax,
+};
 
 /**
  * A detection changes nothing, so no response is saved for its Idempotency-Key: a retry reads the source again, and git must run

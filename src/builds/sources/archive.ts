@@ -11,6 +11,8 @@ export interface ArchiveLimits {
   /** Total size of all files after unpacking. */
   bytesMax: number;
   entriesMax: number;
+  /** Larger files become empty ones of a size above it, so that readers see that they are too large to read. Default: no limit. */
+  fileBytesMax?: number;
 }
 
 /** More entries than any source tree needs, because node_modules is not uploaded. */
@@ -211,6 +213,12 @@ class Unpacking {
       return;
     }
     await mkdir(path.dirname(target), { recursive: true });
+    const { fileBytesMax = Number.POSITIVE_INFINITY } = this.#limits;
+    if (entry.size > fileBytesMax) {
+      entry.resume();
+      const file = await open(target, "wx");
+      return file.truncate(fileBytesMax + 1).finally(() => file.close());
+    }
     const isExecutable = ((entry.mode ?? 0) & 0o111) !== 0;
     // "wx": the directory was empty and holds no links, so an existing file is a second spelling of the same name.
     const file = await open(target, "wx", isExecutable ? 0o755 : 0o644);

@@ -23,19 +23,31 @@ export function readCondaEnvironment(file: string, text: string): CondaEnvironme
   };
 }
 
-/** Without comparing all keys, and only so many collections, because both take minutes for a file that is made to be slow. */
+/**
+ * Only for a text with the size of an environment and without comparing all keys: the parser takes minutes for a file that is made to
+ * be slow, and reports each of its errors with a part of the text.
+ */
 function readYaml(text: string): { dependencies?: unknown; channels?: unknown } {
-  if ((text.match(/[[{]/g)?.length ?? 0) > collectionsMax) return {};
+  if (text.length > charactersMax || countOf(text, /\n/g) > linesMax || countOf(text, marks) > marksMax) return {};
   try {
-    const read: unknown = parse(text, { maxAliasCount: 0, uniqueKeys: false });
+    const read: unknown = parse(text, {
+      ...{ maxAliasCount: 0, uniqueKeys: false },
+      ...{ prettyErrors: false, logLevel: "error" },
+    });
     return typeof read === "object" && read !== null ? read : {};
   } catch {
     return {};
   }
 }
 
-/** An environment has a few, such as `channels: [conda-forge]` and `uvicorn[standard]`. */
-const collectionsMax = 1_000;
+const countOf = (text: string, form: RegExp) => text.match(form)?.length ?? 0;
+
+/** An environment with all its 500 packages has 30 KiB. */
+const [charactersMax, linesMax] = [64 * 1024, 2_000];
+
+/** What begins a value or quotes it, or is an error. An environment has one for each package, and a few for `uvicorn[standard]`. */
+const marks = /[^\w\s.=<>#:-]|[:-](?=\s|$)/g;
+const marksMax = 3_000;
 
 /** A channel may stand before the name: `conda-forge::numpy=1.26`. A version may follow after a blank: `numpy 1.26.*`. */
 function readSpecification(specification: string): CondaListing {
