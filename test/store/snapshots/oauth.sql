@@ -11,7 +11,8 @@ select
          (t.user_id = $4::text and (t.agent_id is null or t.agent_id = $5::text))
          or (c.id is not null and (t.user_id is null or t.user_id = $6::text or $7::text is null))
        )
-     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id;
+     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id
+     limit $8;
 
 -- claimAuthRequest
 update oauth_requests set status = 'claimed', status_since = now(), claimed_by = $1

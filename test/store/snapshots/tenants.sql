@@ -22,7 +22,7 @@ select to_char(now() at time zone 'utc', 'YYYY-MM') as month,
 select m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, null as listener_id,
            false as is_operator, w.deployments_enabled
       from members m left join workspaces w on w.id = m.workspace_id
-     where m.email = $1 order by array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first, m.id;
+     where m.email = $1 order by min(m.created_at) over (partition by m.organization_id), m.organization_id, array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first, m.id;
 
 -- consumeSignIn
 delete from sign_ins where token_hash = $1 and expires_at > now() returning 1;
