@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod } from "node:fs/promises";
+import { chmod, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { commandTable } from "../../src/cli/command-table.ts";
@@ -32,6 +32,9 @@ test("names commands with npx when the program is not on the PATH of the user's 
   const npx = 'Next: npx pierhead logs a. "npx pierhead why a" (pierhead is a program.)';
   assert.equal(hint("other"), npx);
   assert.equal(hint("app/node_modules/.bin"), npx, "a script of npm");
+  await symlink("other", path.join(bins.directory, "other"));
+  assert.equal(hint("other", "bin"), bare, "a directory that cannot be read");
+  assert.equal(hint("other"), npx);
 });
 
 test("knows every command that a hint may name", () => {

@@ -57,8 +57,15 @@ const isOnPath = (searchPath: string) =>
   searchPath
     .split(path.delimiter)
     .filter((directory) => directory !== "" && !/\bnode_modules\W\.bin$|\Wnode-gyp-bin$/.test(directory))
-    .some((directory) =>
-      names.some((name) => statSync(path.join(directory, name), { throwIfNoEntry: false })?.isFile()),
-    );
+    .some((directory) => names.some((name) => isFile(path.join(directory, name))));
+
+/** False also for a directory that the user must not read: a PATH that another user has set contains some. */
+function isFile(file: string): boolean {
+  try {
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
 
 const names = process.platform === "win32" ? ["pierhead.cmd", "pierhead.exe"] : ["pierhead"];
