@@ -34,10 +34,11 @@ export async function addTokens(query: Query, { input, output }: Tokens): Promis
   );
 }
 
+/** Reads the form of the state that is searched: no operator reads into a `json` that contains NUL. */
 async function idsOf(query: Query, threadId: string): Promise<unknown[]> {
   const rows = await query<{ id: unknown }>(
-    `select m ->> 'id' as id from @threads, json_array_elements(
-       case json_typeof("values" -> 'messages') when 'array' then "values" -> 'messages' else '[]' end) m
+    `select m ->> 'id' as id from @threads, jsonb_array_elements(
+       case jsonb_typeof(values_search -> 'messages') when 'array' then values_search -> 'messages' else '[]' end) m
      where thread_id = $1`,
     [threadId],
   );
