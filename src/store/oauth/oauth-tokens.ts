@@ -215,10 +215,12 @@ export async function checkTokenLimit(
   { tenantId, userId, agentId }: Subject,
   providerRowId: string,
 ): Promise<void> {
+  // No index serves `is not distinct from`.
+  const owner =
+    userId === null ? sql`user_id is null and agent_id is not distinct from ${agentId}` : sql`user_id = ${userId}`;
   const { rows } = await db.query<{ count: number }>(sql`
     select count(*) as count from oauth_tokens
-     where tenant_id = ${tenantId} and provider_row_id = ${providerRowId} and user_id is not distinct from ${userId}
-       and (${userId}::text is not null or agent_id is not distinct from ${agentId})`);
+     where tenant_id = ${tenantId} and provider_row_id = ${providerRowId} and ${owner}`);
   if ((rows[0]?.count ?? 0) >= oauthTokensMax) throw errors.tooManyOAuthTokens(oauthTokensMax);
 }
 

@@ -14,6 +14,14 @@ select
      order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id
      limit $8;
 
+-- checkTokenLimit
+select count(*) as count from oauth_tokens
+     where tenant_id = $1 and provider_row_id = $2 and user_id = $3;
+
+-- checkTokenLimit of an agent
+select count(*) as count from oauth_tokens
+     where tenant_id = $1 and provider_row_id = $2 and user_id is null and agent_id is not distinct from $3;
+
 -- claimAuthRequest
 update oauth_requests set status = 'claimed', status_since = now(), claimed_by = $1
      where id = $2 and status = 'pending' and expires_at > now() returning id;
