@@ -69,6 +69,9 @@ def count_tokens():
 
     class Tokens(BaseCallbackHandler):
         input = output = 0
+        # Without it, each event of an asynchronous run goes through a thread, also each piece of a streamed answer.
+        run_inline = True
+        ignore_chat_model = ignore_chain = ignore_retriever = ignore_agent = ignore_retry = ignore_custom_event = True
 
         def on_llm_end(self, response, **_):
             for generations in response.generations:
