@@ -30,21 +30,44 @@ export class NoFreeSlot extends Error {
  */
 export class Slots {
   readonly #max: number;
+  /** Fraction of what the others leave that one workspace may hold, so that its slow hosts leave slots for the next one. */
+  readonly #workspaceShare: number;
   readonly #stagger = new Stagger();
+  readonly #byWorkspace = new Map<string, number>();
   #taken = 0;
 
-  constructor(max: number) {
+  constructor(max: number, workspaceShare = 1) {
     this.#max = max;
+    this.#workspaceShare = workspaceShare;
   }
 
-  /** Runs `act` in a slot. @throws NoFreeSlot, and what `act` throws. */
-  async hold<T>(act: () => Promise<T>): Promise<T> {
-    if (this.#taken >= this.#max) throw new NoFreeSlot(this.#stagger.nextInMs());
-    this.#taken += 1;
+  /**
+   * Runs `act` in a slot.
+   * @param workspaceId that chose the server to call; absent: the operator chose it.
+   * @throws NoFreeSlot, and what `act` throws.
+   */
+  async hold<T>(act: () => Promise<T>, workspaceId?: string): Promise<T> {
+    if (this.#taken >= this.#max || !this.#mayHold(workspaceId)) throw new NoFreeSlot(this.#stagger.nextInMs());
+    this.#count(workspaceId, 1);
     try {
       return await act();
     } finally {
-      this.#taken -= 1;
+      this.#count(workspaceId, -1);
     }
+  }
+
+  #mayHold(workspaceId: string | undefined): boolean {
+    if (workspaceId === undefined) return true;
+    const held = this.#byWorkspace.get(workspaceId) ?? 0;
+    const left = this.#max - (this.#taken - held);
+    return held < Math.max(1, Math.floor(left * this.#workspaceShare));
+  }
+
+  #count(workspaceId: string | undefined, change: 1 | -1): void {
+    this.#taken += change;
+    if (workspaceId === undefined) return;
+    const held = (this.#byWorkspace.get(workspaceId) ?? 0) + change;
+    if (held === 0) this.#byWorkspace.delete(workspaceId);
+    else this.#byWorkspace.set(workspaceId, held);
   }
 }

@@ -55,7 +55,7 @@ export async function startWorkers(context: ServerContext, closing: Closing): Pr
     logger,
     traces,
     github,
-    outward: new Slots(outboundCallsMax),
+    outward: new Slots(outboundCallsMax, config.workspaceSharePercent / 100),
     settings: {
       ...reconcilerSettings(config, address),
       buildTarget,

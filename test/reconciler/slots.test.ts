@@ -15,6 +15,28 @@ test("rejects a call without a free slot with a retry delay, and frees the slot 
   assert.equal(await slots.hold(async () => 4), 4);
 });
 
+test("leaves slots for other workspaces, and for calls of the operator, when one workspace takes all it may", async () => {
+  const slots = new Slots(4, 0.5);
+  const { promise: hanging, resolve: end } = Promise.withResolvers<void>();
+  const held = [slots.hold(() => hanging, "one"), slots.hold(() => hanging, "one")];
+  await assert.rejects(
+    slots.hold(async () => {}, "one"),
+    NoFreeSlot,
+  );
+  held.push(
+    slots.hold(() => hanging, "two"),
+    slots.hold(() => hanging),
+  );
+  await assert.rejects(
+    slots.hold(async () => {}, "three"),
+    NoFreeSlot,
+    "all are taken",
+  );
+  end();
+  await Promise.all(held);
+  assert.equal(await slots.hold(async () => 1, "one"), 1);
+});
+
 test("spreads the retries of a thousand waiting callers, so that waiting costs the same however many there are", () => {
   const stagger = new Stagger();
   const times = Array.from({ length: 1_000 }, () => stagger.nextInMs(1_000));

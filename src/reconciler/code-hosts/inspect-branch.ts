@@ -105,7 +105,7 @@ function readHead(
     const remote = await openRemote(deps, repository, signal);
     const { commitSha } = await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs });
     return { remote, commitSha };
-  });
+  }, row.tenant_id);
 }
 
 /**
@@ -142,7 +142,7 @@ async function shouldBuild(
   const filter = { include: settings?.include_paths ?? null, exclude: settings?.exclude_paths ?? null };
   if (filter.include === null && filter.exclude === null) return true;
   const range = { ...remote, from: seen, to: commitSha, signal, timeoutMs: gitTimeoutMs };
-  return isRelevantChange(await outward.hold(() => changedPaths(range)), filter);
+  return isRelevantChange(await outward.hold(() => changedPaths(range), row.tenant_id), filter);
 }
 
 /** Returns commits that were pushed before the head. They get revisions too, which the newest one supersedes. */

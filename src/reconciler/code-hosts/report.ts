@@ -65,7 +65,7 @@ async function reportRevision(
     return;
   }
   try {
-    const externalId = await deps.outward.hold(() => send(deps, row, { report, newState }, signal));
+    const externalId = await deps.outward.hold(() => send(deps, row, { report, newState }, signal), row.tenant_id);
     await settleReport(db, report.revision_id, { state: newState, externalId, isSettled });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
@@ -169,7 +169,7 @@ async function updateComment(
     link: linkOf(deps, row),
   });
   try {
-    const commentId = await deps.outward.hold(() => writeComment(deps, row, comment, text, signal));
+    const commentId = await deps.outward.hold(() => writeComment(deps, row, comment, text, signal), row.tenant_id);
     await settleComment(db, row.id, { commented, commentId });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;

@@ -43,7 +43,8 @@ export async function syncPreviews(deps: CodeHostDeps, parent: DeploymentRow, si
   const settings = preview?.enabled ? preview : null;
   const known = await listPreviews(deps.db, parent.id);
   if (settings === null && known.length === 0) return;
-  const pulls = settings === null ? [] : await deps.outward.hold(() => openPulls(deps, parent, signal));
+  const pulls =
+    settings === null ? [] : await deps.outward.hold(() => openPulls(deps, parent, signal), parent.tenant_id);
   let problem: unknown;
   for (const step of planPreviews(pulls, known, settings, deps.db.now())) {
     try {
@@ -204,7 +205,7 @@ async function reportDeleted(
   if (row === undefined || comment === undefined || comment.commentId === null) return;
   const text = previewComment({ name: row.name, stage: "deleted", headSha: comment.headSha, url: "", link: "" });
   try {
-    await deps.outward.hold(() => writeComment(deps, parent, comment, text, signal));
+    await deps.outward.hold(() => writeComment(deps, parent, comment, text, signal), parent.tenant_id);
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
     deps.logger.info(

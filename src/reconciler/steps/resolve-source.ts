@@ -80,7 +80,7 @@ async function resolveGit(
         const remote = await openRemote(deps, repository, signal);
         const commitSha = recorded ?? (await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs })).commitSha;
         return { ...remote, commitSha };
-      });
+      }, revision.tenant_id);
       return { ok: true, source: { kind: "git", ...found } };
     } catch (error) {
       // Aborted because this server stops. The next server continues.
