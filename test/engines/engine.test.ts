@@ -58,6 +58,17 @@ test("the auth handler of the project separates the threads, runs and streams of
   for await (const { event } of bob.runs.joinStream(thread_id, run.run_id)) assert.equal(event, "error");
 });
 
+test("a run cannot be read through a thread that is not its own", async () => {
+  const [hers, his] = (await Promise.all([ann.threads.create(), bob.threads.create()])) as [Loose, Loose];
+  const { run_id } = await ann.runs.create(hers.thread_id, "steps", { input: { total: 1 } });
+  assert.deepEqual((await ann.runs.join(hers.thread_id, run_id)).done, [1]);
+  assert.equal(await bob.runs.join(his.thread_id, run_id), null);
+  for await (const { event } of bob.runs.joinStream(his.thread_id, run_id)) assert.equal(event, "error");
+  assert.equal(await refused(bob.runs.get(his.thread_id, run_id)), 404);
+  assert.equal(await refused(bob.runs.cancel(his.thread_id, run_id)), 404);
+  assert.equal(await refused(bob.runs.delete(his.thread_id, run_id)), 404);
+});
+
 test("runs without a thread do not take the state away from runs of the same graph on threads", async () => {
   const one = await startReplica("postgres", { connectionString, engine: { schema: "shared_graph" } });
   after(() => void one.process.kill("SIGKILL"));

@@ -122,6 +122,8 @@ export class Runs implements RunsRepo {
   async wait(runId: string, threadId: string | undefined, auth: AuthContext | undefined): Promise<unknown> {
     const missing = await this.whyUnreadable(runId, threadId, auth);
     if (missing === "forbidden") return { __error__: { error: "Error", message: "404: Run not found" } };
+    // It may be a run of another thread, whose output the caller must not see.
+    if (missing === "missing") return null;
     return this.stream.lastOutputOf(runId);
   }
 
