@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
+import { isDiskLow } from "../../base/disk-reserve.ts";
 import { pause } from "../../base/pause.ts";
 import { errors } from "../../contract/error.ts";
 import type { BuildOrder, BuildOrdersQuery } from "../../contract/listeners/build-order.ts";
@@ -18,6 +19,7 @@ import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, listenerRoute, openRoute } from "../http/route.ts";
 import { sessionOf } from "./listener-session.ts";
+import type { ReportTurns } from "./report-turns.ts";
 
 /** Interval at which a waiting listener's builds are compared. */
 const pollMs = 500;
@@ -32,7 +34,7 @@ const serversTriedMax = 9;
 const longestDownloadMs = 3_600_000;
 
 /** Adds the routes by which listeners build images in their clusters, and remove them from their registries. */
-export function addBuildRoutes(api: Api): void {
+export function addBuildRoutes(api: Api, turns: ReportTurns): void {
   const { db, sealer, settings } = api.deps;
 
   listenerRoute(api, operations.listBuildOrders, async ({ principal, request, query, signal }) => {
@@ -48,7 +50,11 @@ export function addBuildRoutes(api: Api): void {
     const order = await findBuildOrder(db, body.build_id);
     if (order === undefined || order.listener_id !== session.listenerId) return { is_wanted: false };
     const ids = { deployment_id: order.deployment_id, revision_id: order.revision_id };
-    await appendBuildLog(db, { listenerId: session.listenerId, lines: body.lines, ids });
+    if (body.lines.length > 0 && (await isDiskLow(settings.dataDir, { reserveMib: settings.diskReserveMib })))
+      throw errors.diskFull();
+    await turns.take(session.listenerId, () =>
+      appendBuildLog(db, { listenerId: session.listenerId, lines: body.lines, ids }),
+    );
     if (body.end !== null) await endBuildOrder(db, order.id, body.end);
     return { is_wanted: body.end === null };
   });

@@ -30,9 +30,13 @@ import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts
 import { addBuildRoutes } from "./build-routes.ts";
 import { sessionOf } from "./listener-session.ts";
 import { LogRates } from "./log-rates.ts";
+import { ReportTurns } from "./report-turns.ts";
 import { addTunnelRoutes } from "./tunnel-routes.ts";
 
 const protocolsSpoken = [1];
+
+/** Samples in one statement. All others wait for it on the embedded database, where a thousand took 150 ms. */
+const samplesAtOnce: Record<Db["kind"], number> = { embedded: 100, postgres: 1_000 };
 
 /** Assignments per page: 500 of about 2 KiB are 1 MiB. */
 const pageMax = 500;
@@ -42,10 +46,11 @@ const pageMax = 500;
  * first.
  */
 export function addListenerProtocol(api: Api): void {
+  const turns = new ReportTurns(api.deps.listenerId);
   addSessionRoutes(api);
-  addDesiredRoutes(api);
-  addReportRoutes(api);
-  addBuildRoutes(api);
+  addDesiredRoutes(api, turns);
+  addReportRoutes(api, turns);
+  addBuildRoutes(api, turns);
   addTunnelRoutes(api);
 }
 
@@ -91,7 +96,7 @@ function addSessionRoutes(api: Api): void {
   });
 }
 
-function addDesiredRoutes(api: Api): void {
+function addDesiredRoutes(api: Api, turns: ReportTurns): void {
   const { db, sealer } = api.deps;
   const notifier = new AssignmentNotifier(db);
 
@@ -134,37 +139,51 @@ function addDesiredRoutes(api: Api): void {
   listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    const { unknown, isBehind, isAhead } = await compareInventory(db, session.listenerId, body);
+    const { unknown, isBehind, isAhead } = await turns.take(session.listenerId, () =>
+      compareInventory(db, session.listenerId, body),
+    );
     if (isAhead) throw errors.desiredGone();
     return { unknown, is_behind: isBehind };
   });
 }
 
-function addReportRoutes(api: Api): void {
+function addReportRoutes(api: Api, turns: ReportTurns): void {
   const { db, settings } = api.deps;
   const rates = new LogRates(settings.logLinesPerS);
 
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    await storeReports(db, session, body.reports);
+    await turns.take(session.listenerId, () => storeReports(db, session, body.reports));
     return undefined;
   });
 
   listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    // The listener keeps the lines and sends them again.
-    if (await isDiskLow(settings.dataDir, { reserveMib: settings.diskReserveMib })) throw errors.diskFull();
-    const lines = settings.logLinesPerS === 0 ? body.lines : await withinRates(db, rates, { ...session, ...body });
-    await appendReplicaLog(db, { listenerId: session.listenerId, lines, signal });
+    await checkDisk(api);
+    await turns.take(session.listenerId, async () => {
+      const lines = settings.logLinesPerS === 0 ? body.lines : await withinRates(db, rates, { ...session, ...body });
+      await appendReplicaLog(db, { listenerId: session.listenerId, lines, signal });
+    });
     return undefined;
   });
 
   listenerRoute(api, operations.sendMetrics, async ({ principal, request, body }) => {
-    await addMetricSamples(db, sessionOf(principal, request), body.samples);
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    await checkDisk(api);
+    for (let from = 0; from < body.samples.length; from += samplesAtOnce[db.kind]) {
+      const some = body.samples.slice(from, from + samplesAtOnce[db.kind]);
+      await turns.take(session.listenerId, () => addMetricSamples(db, session, some));
+    }
     return undefined;
   });
+}
+
+/** @throws ApiError 503 when only the database may still write. The listener keeps what it has and sends it again. */
+async function checkDisk({ deps: { settings } }: Api): Promise<void> {
+  if (await isDiskLow(settings.dataDir, { reserveMib: settings.diskReserveMib })) throw errors.diskFull();
 }
 
 /** Returns the lines within the rates of their workspaces. Lines of deployments that are not the listener's take no rate. */

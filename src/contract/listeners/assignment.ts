@@ -315,8 +315,11 @@ export type StatusBatch = Static<typeof StatusBatch>;
 export const ReplicaLogLine = Type.Object({
   deployment_id: uuid(),
   revision_id: uuid(),
-  replica_id: Type.String(),
-  key: Type.String({ description: "Unique per line and the same in every retry (replica id + byte offset)." }),
+  replica_id: Type.String({ maxLength: 512 }),
+  key: Type.String({
+    maxLength: 1_024,
+    description: "Unique per line and the same in every retry (replica id + byte offset).",
+  }),
   timestamp: Type.String(),
   stream: literals(["stdout", "stderr"]),
   level: Type.String(),

@@ -14,19 +14,28 @@ const minuteColumns = selectList({ ...measured, sampled_at });
 /** Largest integer of the database. */
 const integerMax = 2_147_483_647;
 
+type Count = "restarts" | "requests" | "errors" | "runs_failed" | "runs_recovered" | "input_tokens" | "output_tokens";
+
 /** `least` ignores null. */
-function sumOf(name: "runs_failed" | "runs_recovered" | "input_tokens" | "output_tokens") {
+function sumOf(name: Count) {
   const [stored, added] = [sql.identifier(`m.${name}`), sql.identifier(`excluded.${name}`)];
   return sql`case when ${stored} is null or ${added} is null then coalesce(${stored}, ${added})
              else least(${stored}::bigint + ${added}, ${integerMax}) end`;
 }
 
-/** Agents report their runs and tokens themselves. A number that does not fit must not cost the samples of other deployments. */
+/**
+ * A listener is a program of a user, and agents report their runs and tokens themselves. A number that does not fit must not cost the
+ * samples of other deployments.
+ */
 function withStorableCounts(sample: MetricSample): MetricSample {
-  const storable = (count: number | null | undefined) => (count == null ? null : Math.min(count, integerMax));
+  const atMost = (count: number) => Math.min(count, integerMax);
+  const storable = (count: number | null | undefined) => (count == null ? null : atMost(count));
+  const { replicas, restarts, requests, errors: failed, latency_counts } = sample;
   const { runs_waiting, runs_running, runs_failed, runs_recovered, input_tokens, output_tokens } = sample;
   return {
     ...sample,
+    ...{ replicas: atMost(replicas), restarts: atMost(restarts), requests: atMost(requests), errors: atMost(failed) },
+    latency_counts: latency_counts.map(atMost),
     runs_waiting: storable(runs_waiting),
     runs_running: storable(runs_running),
     runs_failed: storable(runs_failed),
@@ -39,7 +48,8 @@ function withStorableCounts(sample: MetricSample): MetricSample {
 /**
  * Adds samples to the minutes in which they end. If a minute already has one (the listener was restarted), counts are
  * added and levels take the maximum. The sample that was added last is not added again, because its response may have been
- * lost. Samples of other listeners' deployments are ignored. The epoch is checked in the same statement: with 10,000
+ * lost. Samples of other listeners' deployments are ignored, and so are those of a time more than a day ahead: no clock of a listener
+ * needs them, and they would never be deleted. The epoch is checked in the same statement: with 10,000
  * deployments, samples arrive in ten calls a minute.
  * @throws ApiError 409 `staleEpoch` unless `epoch` is the newest of this listener; nothing is written then.
  */
@@ -60,6 +70,7 @@ export async function addMetricSamples(
           as s ${sampled}
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
+       where s.at < now() + interval '1 day'
        order by s.deployment_id, date_trunc('minute', s.at), s.at
     ), used as (
       update deployments d set used_at = s.at
@@ -71,10 +82,10 @@ export async function addMetricSamples(
       select ${minuteColumns} from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
-        memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
-        requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
+        memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = ${sumOf("restarts")},
+        requests = ${sumOf("requests")}, errors = ${sumOf("errors")},
         latency_counts = array(
-          select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
+          select least(a::bigint + b, ${integerMax})::integer from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
            order by place),
         runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
         runs_running = greatest(m.runs_running, excluded.runs_running),

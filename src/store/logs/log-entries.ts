@@ -156,9 +156,9 @@ function levelOf(text: string): LogLevelName {
 /** Returns one page of a log. The id of an entry is its stable public id and its cursor. */
 export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntryRow[]> {
   const conditions = [sql`kind = ${filter.kind}`];
-  conditions.push(
-    filter.revisionId === null ? sql`deployment_id = ${filter.deploymentId}` : sql`revision_id = ${filter.revisionId}`,
-  );
+  // Both: a listener names the revision of each line, and could name that of a deployment that is not its own.
+  conditions.push(sql`deployment_id = ${filter.deploymentId}`);
+  if (filter.revisionId !== null) conditions.push(sql`revision_id = ${filter.revisionId}`);
   if (filter.afterId !== null)
     conditions.push(filter.order === "asc" ? sql`id > ${filter.afterId}` : sql`id < ${filter.afterId}`);
   if (filter.levelMin !== null) conditions.push(sql`level >= ${logLevels[filter.levelMin]}`);

@@ -52,6 +52,7 @@ with session as (
           as s ("deployment_id" uuid, "at" timestamp with time zone, "replicas" integer, "cpu_cores" double precision, "memory_mib" double precision, "restarts" integer, "requests" bigint, "errors" bigint, "latency_counts" integer[], "runs_waiting" integer, "runs_running" integer, "runs_failed" integer, "runs_recovered" integer, "input_tokens" integer, "output_tokens" integer, "replica_usage" jsonb)
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
+       where s.at < now() + interval '1 day'
        order by s.deployment_id, date_trunc('minute', s.at), s.at
     ), used as (
       update deployments d set used_at = s.at
@@ -63,19 +64,22 @@ with session as (
       select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, input_tokens, output_tokens, replica_usage, sampled_at from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
-        memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
-        requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
+        memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = case when "m"."restarts" is null or "excluded"."restarts" is null then coalesce("m"."restarts", "excluded"."restarts")
+             else least("m"."restarts"::bigint + "excluded"."restarts", $4) end,
+        requests = case when "m"."requests" is null or "excluded"."requests" is null then coalesce("m"."requests", "excluded"."requests")
+             else least("m"."requests"::bigint + "excluded"."requests", $5) end, errors = case when "m"."errors" is null or "excluded"."errors" is null then coalesce("m"."errors", "excluded"."errors")
+             else least("m"."errors"::bigint + "excluded"."errors", $6) end,
         latency_counts = array(
-          select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
+          select least(a::bigint + b, $7)::integer from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
            order by place),
         runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
         runs_running = greatest(m.runs_running, excluded.runs_running),
         runs_failed = case when "m"."runs_failed" is null or "excluded"."runs_failed" is null then coalesce("m"."runs_failed", "excluded"."runs_failed")
-             else least("m"."runs_failed"::bigint + "excluded"."runs_failed", $4) end, runs_recovered = case when "m"."runs_recovered" is null or "excluded"."runs_recovered" is null then coalesce("m"."runs_recovered", "excluded"."runs_recovered")
-             else least("m"."runs_recovered"::bigint + "excluded"."runs_recovered", $5) end,
+             else least("m"."runs_failed"::bigint + "excluded"."runs_failed", $8) end, runs_recovered = case when "m"."runs_recovered" is null or "excluded"."runs_recovered" is null then coalesce("m"."runs_recovered", "excluded"."runs_recovered")
+             else least("m"."runs_recovered"::bigint + "excluded"."runs_recovered", $9) end,
         input_tokens = case when "m"."input_tokens" is null or "excluded"."input_tokens" is null then coalesce("m"."input_tokens", "excluded"."input_tokens")
-             else least("m"."input_tokens"::bigint + "excluded"."input_tokens", $6) end, output_tokens = case when "m"."output_tokens" is null or "excluded"."output_tokens" is null then coalesce("m"."output_tokens", "excluded"."output_tokens")
-             else least("m"."output_tokens"::bigint + "excluded"."output_tokens", $7) end,
+             else least("m"."input_tokens"::bigint + "excluded"."input_tokens", $10) end, output_tokens = case when "m"."output_tokens" is null or "excluded"."output_tokens" is null then coalesce("m"."output_tokens", "excluded"."output_tokens")
+             else least("m"."output_tokens"::bigint + "excluded"."output_tokens", $11) end,
         replica_usage = excluded.replica_usage,
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
