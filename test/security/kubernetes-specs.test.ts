@@ -92,6 +92,16 @@ const refused: [mustNot: string, spec: object, field: RegExp][] = [
   ["look like another deployment", { labels: { "pierhead.dev/deployment-id": "x" } }, /labels\.pierhead\.dev/],
   ["look like another's database", { labels: { "cnpg.io/cluster": "other-1234abcd-postgres" } }, /labels\.cnpg\.io/],
   ["look like a pod of a controller", { labels: { "pod-template-hash": "x" } }, /labels\.pod-template-hash/],
+  [
+    "take a role of the cloud",
+    { annotations: { "iam.amazonaws.com/role": "admin" } },
+    /annotations\.iam\.amazonaws\.com/,
+  ],
+  [
+    "mount a directory of the node through a service mesh",
+    { annotations: { "sidecar.istio.io/userVolume": '{"host":{"hostPath":{"path":"/"}}}' } },
+    /annotations\.sidecar\.istio\.io/,
+  ],
   ["attach a network", { annotations: { "k8s.v1.cni.cncf.io/networks": "x" } }, /annotations\.k8s\.v1\.cni/],
 ];
 
@@ -123,6 +133,7 @@ const accepted: [string, object][] = [
   ],
   ["fields that the contract ignores", sidecar({ ports: [{ containerPort: 80 }], securityContext: null })],
   ["labels and annotations", { labels: { team: "a" }, annotations: { "prometheus.io/scrape": "true" } }],
+  ["a service mesh", { annotations: { "sidecar.istio.io/inject": "false", "linkerd.io/inject": "enabled" } }],
 ];
 
 let server: TestServer;

@@ -218,9 +218,14 @@ const volume: Rule = (value, path, options) => {
  */
 const reservedKeys = ["pierhead.dev/", "kubernetes.io/", "k8s.io/", "cnpg.io/", "keda.sh/", "cncf.io/"];
 
+/** Prefixes and keys by which programs of many clusters give a pod the rights of a cloud account (kube2iam), or directories of its node (Istio). */
+const privilegedKeys = ["iam.amazonaws.com/", "sidecar.istio.io/userVolume", "inject.istio.io/templates"];
+
 const keys: Rule = (value, path) => {
   for (const key of Object.keys(value as object)) {
     const owner = `${key.split("/", 1)[0]}/`;
+    if (privilegedKeys.some((prefix) => key.startsWith(prefix)))
+      return refuse(`${path}.${key}`, "can give a pod rights beyond its own. Choose another key.");
     const isReserved = reservedKeys.some((prefix) => owner === prefix || owner.endsWith(`.${prefix}`));
     if ((key.includes("/") && isReserved) || unprefixedLabels.includes(key)) {
       return refuse(`${path}.${key}`, "belongs to the cluster or to Pierhead. Choose another key.");
