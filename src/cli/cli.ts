@@ -1,4 +1,5 @@
 import { Command, CommanderError, Help, Option } from "commander";
+import { ApiFailure } from "../client/failure.ts";
 import type { CommandSpec, LoadCommands } from "./command.ts";
 import type { CliContext, Output } from "./context.ts";
 import { CliFailure, describeFailure, exitCodes, explainFailure, ProgramExit, usageFailure } from "./failure.ts";
@@ -7,7 +8,7 @@ import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
 import { commandsAsStarted } from "./terminal/started-as.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal/terminal.ts";
-import { parseDuration } from "./terminal/text.ts";
+import { parseDuration, shellWord } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
 
 export interface Cli {
@@ -35,7 +36,7 @@ export function createCli(context: CliContext): Cli {
       } catch (error) {
         if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok; // --help, --version
         if (error instanceof ProgramExit) return error.code;
-        const failure = explain(error, context.signal);
+        const failure = (await explainMissingServer(error, session)) ?? explain(error, context.signal);
         const terminal = session?.terminal ?? createTerminal(context, false);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {
           // On one line, because `logs --follow` prints one document per line.
@@ -52,6 +53,19 @@ export function createCli(context: CliContext): Cli {
 function explain(error: unknown, signal: AbortSignal): CliFailure {
   if (!(error instanceof CommanderError)) return explainFailure(error, signal);
   return usageFailure(error.code === "commander.help" ? "No command given." : error.message.replace(/^error: /, ""));
+}
+
+/** Without a key in the data directory that the user named, the call went to the usual address, where another server answers. */
+async function explainMissingServer(error: unknown, session: Session | undefined): Promise<CliFailure | undefined> {
+  if (!(error instanceof ApiFailure) || error.status !== 401 || session?.options.dataDir === undefined)
+    return undefined;
+  const { apiKeyFrom, urlFrom, url, dataDir } = await session.connection();
+  if (apiKeyFrom !== "none" || urlFrom !== "default") return undefined;
+  return new CliFailure(`No server has been started with the data directory ${dataDir}.`, {
+    exitCode: exitCodes.auth,
+    because: `The server at ${url} asks for a key.`,
+    hints: [`Start one: pierhead up --data-dir ${shellWord(session.options.dataDir)} --port PORT`],
+  });
 }
 
 /** The package `pierhead-client` lacks the modules of some commands. A missing package is another failure. */

@@ -100,6 +100,21 @@ test("says that the server of the data directory runs already, and how to use it
   assert.match(stderr, /Use it: {8}pierhead deploy DIR\n.*Start another: pierhead up --data-dir DIR --port PORT/);
 });
 
+test("says that a data directory has no server instead of asking another server for its key", async (context) => {
+  await using data = await createDirectory();
+  const other = createServer((socket) =>
+    socket.end('HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n{"detail":"Invalid token"}'),
+  );
+  const isFree = await new Promise<boolean>((resolve) => {
+    other.once("error", () => resolve(false)).listen(8124, "127.0.0.1", () => resolve(true));
+  });
+  if (!isFree) return context.diagnostic("another program listens on port 8124");
+  const { code, stderr } = await runCli(["list", "--data-dir", data.directory]);
+  other.close();
+  assert.equal(code, 4);
+  assert.match(stderr, /No server has been started with the data directory .*\n.*\n.*pierhead up --data-dir/);
+});
+
 test("names a way to a newer Node on a machine with an old one", async () => {
   const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })";
   const argv = ["--import", `data:text/javascript,${encodeURIComponent(old)}`, "src/main.ts", "version"];
