@@ -74,9 +74,9 @@ function ReplicaRow({ replica, activeId }: { replica: Replica; activeId: string 
   );
 }
 
-/** CPU and memory of the last minute. Empty where the host measures none. */
+/** CPU and memory of the last minute. Empty where the host measures none, and from an older server during an upgrade. */
 function Use({ of: { cpu_cores: cores, memory_mib: mebibytes } }: { of: Replica }) {
-  if (cores === null || mebibytes === null) return null;
+  if (cores == null || mebibytes == null) return null;
   const memory = `${Math.round(mebibytes).toLocaleString("en")} MiB`;
   return (
     <span className="softer replica-use" title="CPU and memory in the last minute">

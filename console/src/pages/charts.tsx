@@ -104,8 +104,9 @@ const charts: ChartPlan[] = [
   {
     ...{ title: "Tokens", format: count, least: 100, isOptional: true, isCount: true },
     series: [
-      { name: "input", read: ({ input_tokens }) => input_tokens },
-      { name: "output", read: ({ output_tokens }) => output_tokens },
+      // An older server that answers during an upgrade has none.
+      { name: "input", read: ({ input_tokens = null }) => input_tokens },
+      { name: "output", read: ({ output_tokens = null }) => output_tokens },
     ],
   },
 ];
