@@ -96,6 +96,31 @@ test("records each field before and after a change, secrets only by name, and th
   assert.ok(!JSON.stringify([entry, created]).includes("sk-"));
 });
 
+test("a search for words in a long log ends in time, and its pages lead to the oldest entry", async () => {
+  const { id } = await newWorkspace();
+  const { rows } = await t.db.query<{ organization_id: string }>(sql`
+    select organization_id from workspaces where id = ${id}`);
+  await t.db.query(sql`
+    insert into audit_log (organization_id, tenant_id, actor, action, subject_name, data)
+    select ${rows[0]?.organization_id}, ${id}, 'key:none', 'agent.call', case number when 1 then 'needle' else 'support' end, '{}'
+      from generate_series(1, 30000) number order by number`);
+  const page = (cursor: string) =>
+    t.ask({ url: `${admin}/audit-log?workspace_id=${id}&text=needle&cursor=${cursor}`, key: operatorKey });
+  const first = (await page("")).body;
+  assert.deepEqual([first.items, typeof first.next_cursor], [[], "string"], "one request reads a part of the log");
+  const found = [];
+  for (let cursor = first.next_cursor; cursor !== null; ) {
+    const { items, next_cursor } = (await page(cursor)).body;
+    found.push(...items);
+    cursor = next_cursor;
+  }
+  assert.deepEqual(
+    found.map((entry: { subject_name: string }) => entry.subject_name),
+    ["needle"],
+  );
+  await t.db.query(sql`delete from audit_log where tenant_id = ${id}`);
+});
+
 test("filters narrow the log, and pages follow newest first without gaps or repetitions", async () => {
   const { id } = await newDeployment();
   for (const name of ["a", "b", "c", "d"]) await ask("PATCH", `/v2/deployments/${id}`, { display_name: name });

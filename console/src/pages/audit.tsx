@@ -21,26 +21,17 @@ const typingPauseMs = 200;
 
 /** The list of changes and who made them. It names secrets but never shows their values. */
 export function AuditPage() {
-  const { client, workspaceId } = useSession();
+  const { workspaceId } = useSession();
   const search = auditSearchOf(useSearch({ strict: false }));
   const filter = useFilter(search, workspaceId);
-  const log = useInfiniteQuery({
-    queryKey: ["audit", filter],
-    queryFn: ({ signal, pageParam }) =>
-      client.listAuditLog(
-        { ...filter, page_size: pageSize, ...(pageParam !== "" && { cursor: pageParam }) },
-        { signal },
-      ),
-    initialPageParam: "",
-    getNextPageParam: ({ next_cursor }) => next_cursor,
-    placeholderData: keepPreviousData,
-  });
+  const log = useLog(filter);
   const command = `npx pierhead admin audit --for ${workspaceId}`;
   const options = (["action", "actor", "text", "since"] as const).map((name) => {
     const value = filter[name];
     return value === undefined ? "" : ` --${name} ${shellWord(value)}`;
   });
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
+  const isSearching = log.isPending || (entries.length === 0 && log.hasNextPage && !log.isError);
   return (
     <>
       <div className="page-head">
@@ -53,17 +44,39 @@ export function AuditPage() {
         </div>
       </div>
       <Filters search={search} entries={entries} />
-      {log.isPending && <Loading what="the audit log" />}
+      {isSearching && <Loading what="the audit log" />}
       {log.isError && <Failure error={log.error} retry={() => void log.refetch()} />}
-      {log.data && entries.length === 0 && <NoEntries search={search} />}
+      {log.data && entries.length === 0 && !log.hasNextPage && <NoEntries search={search} />}
       {entries.length > 0 && <Entries entries={entries} />}
-      {log.hasNextPage && (
+      {log.hasNextPage && !isSearching && (
         <button type="button" onClick={() => void log.fetchNextPage()} disabled={log.isFetchingNextPage}>
           Load older entries
         </button>
       )}
     </>
   );
+}
+
+/** Reads the log page by page. The server bounds a search for words, so it goes on until there is an entry to show. */
+function useLog(filter: ReturnType<typeof useFilter>) {
+  const { client } = useSession();
+  const log = useInfiniteQuery({
+    queryKey: ["audit", filter],
+    queryFn: ({ signal, pageParam }) =>
+      client.listAuditLog(
+        { ...filter, page_size: pageSize, ...(pageParam !== "" && { cursor: pageParam }) },
+        { signal },
+      ),
+    initialPageParam: "",
+    getNextPageParam: ({ next_cursor }) => next_cursor,
+    placeholderData: keepPreviousData,
+  });
+  const { data, hasNextPage, isFetching, isError, fetchNextPage } = log;
+  const isEmpty = data?.pages.every(({ items }) => items.length === 0) === true;
+  useEffect(() => {
+    if (isEmpty && hasNextPage && !isFetching && !isError) void fetchNextPage();
+  }, [isEmpty, hasNextPage, isFetching, isError, fetchNextPage]);
+  return log;
 }
 
 /** Returns the parameters of the API. The start of the time range stays until another range is chosen. */

@@ -1,7 +1,7 @@
 import type { AuditEntry } from "../../contract/administration/audit.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
-import { type AuditRow, listAuditRows } from "../../store/tenants/audit-list.ts";
+import { type AuditRow, readAuditPage } from "../../store/tenants/audit-list.ts";
 import { type Api, adminRoute } from "../http/route.ts";
 
 /** Adds the route that lists the audit log. */
@@ -19,12 +19,9 @@ export function addAuditRoutes(api: Api): void {
       since: timeOf(query.since),
       until: timeOf(query.until),
     };
-    // One more row than requested shows whether there is a next page.
-    const page = { limit: query.page_size + 1, beforeId: idOf(query.cursor) };
-    const rows = await listAuditRows(db, principal.reach, filter, page);
-    const shown = rows.slice(0, query.page_size);
-    const last = rows.length > shown.length ? shown.at(-1) : undefined;
-    return { items: shown.map(auditEntryOf), next_cursor: last === undefined ? null : String(last.id) };
+    const page = { size: query.page_size, beforeId: idOf(query.cursor) };
+    const { rows, next } = await readAuditPage(db, principal.reach, filter, page);
+    return { items: rows.map(auditEntryOf), next_cursor: next === null ? null : String(next) };
   });
 }
 

@@ -47,7 +47,7 @@ export const ListAuditQuery = Type.Object({
     Type.String({
       maxLength: 200,
       description:
-        "Only changes in which each of these words occurs: in the name of the actor or of the object, the action, a changed field with its values, the name of a secret, or a detail. Upper and lower case are the same.",
+        "Only changes in which each of these words occurs: in the name of the actor or of the object, the action, a changed field with its values, the name of a secret, or a detail. Upper and lower case are the same. A page may have few items or none although older ones follow: go on while there is a `next_cursor`.",
       examples: ["refund_limit"],
     }),
   ),

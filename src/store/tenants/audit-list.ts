@@ -41,30 +41,76 @@ const hasWord = (word: string) => sql`(
          select 'key:' || id from api_keys where strpos(lower(name), ${word}) > 0
          union all select 'member:' || id from members where strpos(lower(email), ${word}) > 0)))`;
 
-/** Returns rows, newest first, before the row `beforeId`. */
-export async function listAuditRows(
+/** Rows that one statement compares with words: the embedded database has one session, in which all others wait. */
+const searchedPerStatement = 5_000;
+
+/** Rows that one request compares with words. A log may have millions, and a word may occur in none. */
+const searchedMax = 20_000;
+
+/**
+ * Returns rows, newest first, before the row `beforeId`, and the position of the next page; null: it is the last one. A page of
+ * rows with words may have fewer than `size` rows, because the search is bounded.
+ */
+export async function readAuditPage(
   db: Db,
   reach: Reach,
   filter: AuditFilter,
-  page: { limit: number; beforeId: number | null },
+  { size, beforeId }: { size: number; beforeId: number | null },
+): Promise<{ rows: AuditRow[]; next: number | null }> {
+  const rows: AuditRow[] = [];
+  let before = beforeId;
+  for (let searched = 0; searched < searchedMax; searched += searchedPerStatement) {
+    const from = filter.words.length === 0 ? null : await findEndOfSearch(db, reach, filter, before);
+    rows.push(...(await listRows(db, reach, filter, { limit: size + 1 - rows.length, before, from })));
+    if (rows.length > size) return { rows: rows.slice(0, size), next: rows[size - 1]?.id ?? null };
+    if (from === null) return { rows, next: null };
+    before = from;
+  }
+  return { rows, next: before };
+}
+
+/** Returns the oldest row that one statement compares with words; null: it reaches the end of the log. */
+async function findEndOfSearch(
+  db: Db,
+  reach: Reach,
+  filter: AuditFilter,
+  before: number | null,
+): Promise<number | null> {
+  const { rows } = await db.query<{ id: number }>(sql`
+    select a.id from audit_log a
+     where ${sql.join(inRange(reach, filter, before), " and ")}
+     order by a.id desc offset ${searchedPerStatement - 1} limit 1`);
+  return rows[0]?.id ?? null;
+}
+
+const inRange = (reach: Reach, filter: AuditFilter, before: number | null) => [
+  within(reach, owners),
+  within(filter, owners),
+  ...(filter.deploymentId === null ? [] : [sql`a.deployment_id = ${filter.deploymentId}`]),
+  ...(filter.since === null ? [] : [sql`a.created_at >= ${filter.since}`]),
+  ...(filter.until === null ? [] : [sql`a.created_at < ${filter.until}`]),
+  ...(before === null ? [] : [sql`a.id < ${before}`]),
+];
+
+async function listRows(
+  db: Db,
+  reach: Reach,
+  filter: AuditFilter,
+  { limit, before, from }: { limit: number; before: number | null; from: number | null },
 ): Promise<AuditRow[]> {
-  const { deploymentId, actor, action, words, since, until } = filter;
+  const { actor, action, words } = filter;
   const wanted = [
-    within(reach, owners),
-    within(filter, owners),
-    ...(deploymentId === null ? [] : [sql`a.deployment_id = ${deploymentId}`]),
+    ...inRange(reach, filter, before),
     ...(actor === null ? [] : [sql`a.actor = ${actor}`]),
     ...(action === null ? [] : [sql`(a.action = ${action} or starts_with(a.action, ${`${action}.`}))`]),
+    ...(from === null ? [] : [sql`a.id >= ${from}`]),
     ...words.map(hasWord),
-    ...(since === null ? [] : [sql`a.created_at >= ${since}`]),
-    ...(until === null ? [] : [sql`a.created_at < ${until}`]),
-    ...(page.beforeId === null ? [] : [sql`a.id < ${page.beforeId}`]),
   ];
   const { rows } = await db.query<AuditRow>(sql`
     select a.id, a.created_at, a.actor, coalesce(k.name, m.email) as actor_name, a.action, a.organization_id, a.tenant_id, a.deployment_id,
            a.subject_id, a.subject_name, a.data
       from audit_log a left join api_keys k on 'key:' || k.id::text = a.actor
            left join members m on 'member:' || m.id::text = a.actor
-     where ${sql.join(wanted, " and ")} order by a.id desc limit ${page.limit}`);
+     where ${sql.join(wanted, " and ")} order by a.id desc limit ${limit}`);
   return rows;
 }
