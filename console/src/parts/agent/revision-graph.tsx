@@ -27,7 +27,8 @@ export function RevisionGraph({ deployment, revision }: { deployment: Deployment
   if (serving.data === undefined) return null;
   if (revision.artifact_digest !== null && revision.artifact_digest === serving.data.artifact_digest)
     return <SameGraph deployment={deployment} serving={serving.data} />;
-  if (!graphEngines.includes(revision.engine)) return null;
+  // A revision whose build failed has no engine.
+  if (!graphEngines.includes(revision.engine ?? serving.data.engine)) return null;
   return (
     <Section>
       <p className="soft">
