@@ -36,7 +36,9 @@ test("a client deploys a repository, reads why it failed, repairs it, and rolls 
   const { client, call } = await connect(server.apiKey);
   const deploy = () => call("deploy", { name: "shop", git_url: repository.url, config_path: "pierhead.json" });
   const ended = async () => (await call("wait_for_deployment", { deployment: "shop" })).value;
-  assert.equal((await deploy()).isError, false);
+  const first = await deploy();
+  assert.equal(first.isError, false, first.text);
+  assert.ok(first.value.url.startsWith(`${server.url}/d/shop-`), first.value.url);
   assert.equal((await ended()).succeeded, true);
 
   await repository.commit({ "pierhead.json": JSON.stringify({ build, start: ["node", "server.js"] }) });

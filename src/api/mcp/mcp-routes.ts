@@ -7,8 +7,11 @@ import { operations } from "../../contract/operations.ts";
 import { credentialsOf } from "../http/authenticate.ts";
 import { type Api, route } from "../http/route.ts";
 
-/** Headers that decide who calls, and for which workspace. The tools call the API with them, so every rule of the API applies. */
-const passedOn = ["x-api-key", "authorization", "x-tenant-id", "x-organization-id", "x-forwarded-for"] as const;
+/**
+ * Headers that decide who calls, for which workspace, and at which address, which the addresses of agents follow. The tools call the API with
+ * them, so every rule of the API applies.
+ */
+const passedOn = ["host", "x-api-key", "authorization", "x-tenant-id", "x-organization-id", "x-forwarded-for"] as const;
 
 /**
  * Serves the tools of `src/mcp` over streamable HTTP (decision 0059). Each request gets a server of its own, so requests share no
