@@ -3,6 +3,7 @@ import { createPublicKey, randomBytes, verify } from "node:crypto";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { createClient } from "../../src/client/client.ts";
+import { runCli } from "../cli/run-cli.ts";
 import { startListenerProgram } from "../server/listener-program.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
@@ -252,4 +253,32 @@ test("no header of a caller passes for one of the gateway in a server that reads
   assert.equal(seen["api_key"], "the agent's own");
   const { sub } = await verified(seen["x-pierhead-caller"] ?? "");
   assert.equal(sub, `key:${victim.id}`);
+});
+
+test("the command line gives no key to an agent that asks for one itself without --send-key", async () => {
+  await using open = await startTestServer();
+  const files = {
+    "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),
+    "server.js": `
+      const seen = [];
+      require("http").createServer((request, response) => {
+        if (request.url === "/seen") return response.end(JSON.stringify(seen));
+        seen.push(request.headers);
+        response.writeHead(request.url === "/ok" ? 200 : 401, { "content-type": "application/json" });
+        response.end("{}");
+      }).listen(process.env.PORT, "127.0.0.1");`,
+  };
+  const greedy = await deployEchoAgent(open, "greedy", {}, files);
+  const env = { PIERHEAD_URL: open.url, PIERHEAD_API_KEY: open.apiKey };
+  for (const argv of [
+    ["invoke", "greedy", "hello"],
+    ["threads", "greedy"],
+  ]) {
+    const { code, stderr } = await runCli(argv, { env });
+    assert.notEqual(code, 0);
+    assert.match(stderr, /would receive yours\.\n.*--send-key/);
+  }
+  assert.ok(!(await seenBy(greedy.url)).includes(open.apiKey));
+  await runCli(["threads", "greedy", "--send-key"], { env });
+  assert.ok((await seenBy(greedy.url)).includes(open.apiKey));
 });

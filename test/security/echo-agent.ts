@@ -2,7 +2,7 @@ import { createAgentRepository } from "../support/agent-repository.ts";
 import type { TestServer } from "../support/server.ts";
 
 /** An agent that keeps every header it receives, and answers with the headers that a request to `/answer` names. */
-const files = {
+const echoFiles = {
   "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),
   "server.js": `
 const http = require("node:http");
@@ -36,11 +36,12 @@ export interface EchoAgent {
   url: string;
 }
 
-/** Deploys the agent. `more` replaces fields of the request. */
+/** Deploys the agent, or another one with these files. `more` replaces fields of the request. */
 export async function deployEchoAgent(
   { client }: Pick<TestServer, "client">,
   name: string,
   more: object = {},
+  files: Record<string, string> = echoFiles,
 ): Promise<EchoAgent> {
   await using repository = await createAgentRepository(files);
   const made = await client.createDeployment({

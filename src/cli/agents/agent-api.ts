@@ -26,8 +26,9 @@ const answerBytesMax = 64 << 20;
 const answerDeadlineMs = 120_000;
 
 /**
- * Finds a deployment and returns its agent protocol. The key is sent only if the agent asks for one and answers at the address of the
- * control plane, or with `--send-key`, because the owner of a data plane chooses the addresses of its agents.
+ * Finds a deployment and returns its agent protocol. The key is sent only if the gateway of the control plane asks for one, which does
+ * not pass it on, or with `--send-key`: the owner of a data plane chooses the addresses of its agents, and an agent that asks itself
+ * would receive the key.
  */
 export async function openAgent(session: Session, nameOrId: string, { sendKey }: AgentOptions): Promise<Agent> {
   const { name, url: address } = await findDeployment(session, nameOrId);
@@ -46,7 +47,8 @@ export async function openAgent(session: Session, nameOrId: string, { sendKey }:
       `${url}${path}`,
       body === undefined ? request : { ...request, body: JSON.stringify(body) },
     );
-    if (response.status !== 401 || isAsked || !mayHaveKey || apiKey === undefined) return response;
+    const asks = response.status === 401 && (sendKey === true || isOfGateway(response));
+    if (!asks || isAsked || !mayHaveKey || apiKey === undefined) return response;
     await response.body?.cancel();
     isAsked = true;
     return send(verb, path, body, signal);
@@ -59,7 +61,8 @@ export async function openAgent(session: Session, nameOrId: string, { sendKey }:
       throw new CliFailure(`${name} did not answer at ${url}: ${reason}.`, { hints: [`Why: pierhead why ${name}`] });
     });
     if (response.ok) return response;
-    const called = { name, url, path, isTold: mayHaveKey };
+    const asksItself = mayHaveKey && !isAsked && !isOfGateway(response);
+    const called = { name, url, path, isTold: mayHaveKey, asksItself };
     throw await refusal(called, response.status, (await response.text()).slice(0, 2_000), session.signal);
   };
   return {
@@ -89,15 +92,26 @@ interface Called {
   path: string;
   /** Whether the key was sent when the agent asked for it. */
   isTold: boolean;
+  /** Whether the agent, and not the gateway before it, refused a request without a key. */
+  asksItself: boolean;
 }
 
+/** Reports whether an answer can be the gateway's own: it names the revision in each answer of an agent, which cannot prevent that. */
+const isOfGateway = ({ headers }: Response) => headers.get("x-pierhead-revision") === null;
+
 async function refusal(
-  { name, url, path, isTold }: Called,
+  { name, url, path, isTold, asksItself }: Called,
   status: number,
   text: string,
   signal: AbortSignal,
 ): Promise<CliFailure> {
   if (status === 404 && path === "/assistants/search") return notLangGraph(name, url, signal);
+  if (status === 401 && asksItself) {
+    return new CliFailure(`${name} asks for a key itself, and would receive yours.`, {
+      exitCode: exitCodes.auth,
+      hints: ["If you trust this agent, send it your key: --send-key"],
+    });
+  }
   if (status === 401 && !isTold) {
     return new CliFailure(`${name} asks for a key, and answers at another address than the server: ${url}`, {
       exitCode: exitCodes.auth,
