@@ -47,9 +47,11 @@ const pageMax = 500;
  */
 export function addListenerProtocol(api: Api): void {
   const turns = new ReportTurns(api.deps.listenerId);
+  // A rollout must not wait for batches of log lines.
+  const statusTurns = new ReportTurns(api.deps.listenerId);
   addSessionRoutes(api);
-  addDesiredRoutes(api, turns);
-  addReportRoutes(api, turns);
+  addDesiredRoutes(api, statusTurns);
+  addReportRoutes(api, { turns, statusTurns });
   addBuildRoutes(api, turns);
   addTunnelRoutes(api);
 }
@@ -147,14 +149,14 @@ function addDesiredRoutes(api: Api, turns: ReportTurns): void {
   });
 }
 
-function addReportRoutes(api: Api, turns: ReportTurns): void {
+function addReportRoutes(api: Api, { turns, statusTurns }: Record<"turns" | "statusTurns", ReportTurns>): void {
   const { db, settings } = api.deps;
   const rates = new LogRates(settings.logLinesPerS);
 
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    await turns.take(session.listenerId, () => storeReports(db, session, body.reports));
+    await statusTurns.take(session.listenerId, () => storeReports(db, session, body.reports));
     return undefined;
   });
 
