@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
  * Bytes per second that a server receives of the uploads of one workspace, all together. Far above most lines, and low enough that
  * hashing and writing them leaves the event loop to others.
  */
-const bytesPerS = 32 * 1024 * 1024;
+const bytesPerS = 16 * 1024 * 1024;
 
 /** Bytes that an idle workspace may send at any speed. Most projects are smaller. */
 const burstBytes = 16 * 1024 * 1024;
