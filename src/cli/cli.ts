@@ -6,7 +6,7 @@ import { CliFailure, describeFailure, exitCodes, explainFailure, ProgramExit, us
 import { globalOptions } from "./global-options.ts";
 import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
-import { commandsAsStarted } from "./terminal/started-as.ts";
+import { type AsStarted, isStartedByNpx, withNpx } from "./terminal/started-as.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal/terminal.ts";
 import { parseDuration, shellWord } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
@@ -19,8 +19,9 @@ export interface Cli {
 /** Creates the `pierhead` command. It reads nothing outside of `context`, and loads a command when it is called. */
 export function createCli(context: CliContext): Cli {
   let session: Session | undefined;
+  let asStarted: AsStarted = (text) => text;
   const act: Act = async (spec, args, options) => {
-    const terminal = createTerminal(context, options.color === false);
+    const terminal = createTerminal(context, options.color === false, asStarted);
     session = createSession(context, terminal, options);
     const run = await spec.load?.().catch(explainMissing);
     await run?.(session, args, options, loadCommands);
@@ -28,7 +29,8 @@ export function createCli(context: CliContext): Cli {
   return {
     async run() {
       try {
-        const program = buildProgram(context, await callable(context.argv), act);
+        if (isStartedByNpx(context.env)) asStarted = withNpx(visibleNames(await loadCommands()));
+        const program = buildProgram(context, await callable(context.argv), { act, asStarted });
         // A call without a command shows the help and succeeds.
         if (context.argv.length === 0) program.outputHelp();
         else await program.parseAsync(context.argv, { from: "user" });
@@ -37,7 +39,7 @@ export function createCli(context: CliContext): Cli {
         if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok; // --help, --version
         if (error instanceof ProgramExit) return error.code;
         const failure = (await explainMissingServer(error, session)) ?? explain(error, context.signal);
-        const terminal = session?.terminal ?? createTerminal(context, false);
+        const terminal = session?.terminal ?? createTerminal(context, false, asStarted);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {
           // On one line, because `logs --follow` prints one document per line.
           terminal.print(JSON.stringify({ error: describeFailure(failure, terminal.asStarted) }));
@@ -80,6 +82,9 @@ type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promi
 
 const loadCommands: LoadCommands = async () => (await import("./command-table.ts")).commandTable;
 
+const visibleNames = (specs: readonly CommandSpec[]) =>
+  specs.filter(({ hidden }) => hidden !== true).flatMap(({ name, alias = name }) => [name, alias]);
+
 /** Returns only the named command where possible, because to load and build all of them takes 6 ms. */
 async function callable([first]: readonly string[]): Promise<readonly CommandSpec[]> {
   const named = mainCommands.filter(({ name }) => name === first);
@@ -89,8 +94,11 @@ async function callable([first]: readonly string[]): Promise<readonly CommandSpe
   return inGroups.length > 0 ? inGroups : commandTable;
 }
 
-function buildProgram({ stdout, stderr, env }: CliContext, specs: readonly CommandSpec[], act: Act): Command {
-  const asStarted = commandsAsStarted(env);
+function buildProgram(
+  { stdout, stderr }: CliContext,
+  specs: readonly CommandSpec[],
+  { act, asStarted }: { act: Act; asStarted: AsStarted },
+): Command {
   const write = (output: Output) => (text: string) => void output.write(asStarted(text));
   const program = new Command("pierhead")
     .description("Builds, runs, updates and monitors agent servers.")

@@ -1,4 +1,5 @@
 import { ApiFailure, ServerUnreachable, WaitTimeout } from "../client/failure.ts";
+import type { AsStarted } from "./terminal/started-as.ts";
 
 /** Exit codes of the process, as listed in docs/reference/cli.md. */
 export const exitCodes = { ok: 0, error: 1, cancelled: 2, auth: 4, pending: 8 } as const;
@@ -38,7 +39,7 @@ export class ProgramExit extends Error {
 }
 
 /** Returns the `error` object of a `--json` answer, with commands as the user starts them. */
-export function describeFailure(failure: CliFailure, asStarted: (text: string) => string): Record<string, unknown> {
+export function describeFailure(failure: CliFailure, asStarted: AsStarted): Record<string, unknown> {
   const { message, because, hints, requestId, exitCode } = failure;
   return { message, because, hints: hints.map(asStarted), request_id: requestId, exit_code: exitCode };
 }

@@ -3,7 +3,7 @@ import { chmod, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { commandTable } from "../../src/cli/command-table.ts";
-import { commandNames, commandsAsStarted } from "../../src/cli/terminal/started-as.ts";
+import { withNpx } from "../../src/cli/terminal/started-as.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
 
 test("names commands with npx in hints, help and JSON when npx started this one", async () => {
@@ -23,24 +23,28 @@ test("names commands with npx when the program is not on the PATH of the user's 
   await using bins = await createDirectory({ "bin/pierhead": "", "app/node_modules/.bin/pierhead": "" });
   for (const one of ["bin/pierhead", "app/node_modules/.bin/pierhead"])
     await chmod(path.join(bins.directory, one), 0o755);
-  const hint = (...directories: string[]) => {
+  const hint = async (...directories: string[]) => {
     const PATH = directories.map((one) => path.join(bins.directory, one)).join(path.delimiter);
-    return commandsAsStarted({ PATH })('Next: pierhead logs a. "pierhead why a" (pierhead is a program.)');
+    const { stdout } = await runCli(["whoami", "--help"], { env: { PATH } });
+    return /\$ (.*)/.exec(stdout)?.[1];
   };
-  const bare = 'Next: pierhead logs a. "pierhead why a" (pierhead is a program.)';
-  assert.equal(hint("bin"), bare);
-  const npx = 'Next: npx pierhead logs a. "npx pierhead why a" (pierhead is a program.)';
-  assert.equal(hint("other"), npx);
-  assert.equal(hint("app/node_modules/.bin"), npx, "a script of npm");
+  assert.equal(await hint("bin"), "pierhead whoami");
+  assert.equal(await hint("other"), "npx pierhead whoami");
+  assert.equal(await hint("app/node_modules/.bin"), "npx pierhead whoami", "a script of npm");
   await symlink("other", path.join(bins.directory, "other"));
-  assert.equal(hint("other", "bin"), bare, "a directory that cannot be read");
-  assert.equal(hint("other"), npx);
+  assert.equal(await hint("other", "bin"), "pierhead whoami", "a directory that cannot be read");
+  assert.equal(await hint("other"), "npx pierhead whoami");
 });
 
-test("knows every command that a hint may name", () => {
+test("puts npx before every command of the program, and not into sentences about it", async () => {
   const names = commandTable.filter(({ hidden }) => hidden !== true).flatMap(({ name, alias = name }) => [name, alias]);
-  assert.deepEqual(
-    [...new Set(names)].filter((name) => !commandNames.includes(name)),
-    [],
+  for (const name of names) {
+    const { stdout } = await runCli([name, "--help"], { env: { npm_command: "exec" } });
+    assert.doesNotMatch(stdout, new RegExp(`(?<!npx )pierhead (${names.join("|")})\\b`), name);
+  }
+  const text = 'Next: pierhead logs a. "pierhead why a" (pierhead is a program.)';
+  assert.equal(
+    withNpx(["logs", "why"])(text),
+    'Next: npx pierhead logs a. "npx pierhead why a" (pierhead is a program.)',
   );
 });

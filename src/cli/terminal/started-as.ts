@@ -2,54 +2,18 @@ import { statSync } from "node:fs";
 import path from "node:path";
 import type { Environment } from "../context.ts";
 
-/** First words of a command, as messages name it. A test compares them with the command tables. */
-export const commandNames = [
-  ...[
-    "admin",
-    "alerts",
-    "api",
-    "apply",
-    "auth",
-    "backup",
-    "cancel",
-    "change",
-    "completion",
-    "context",
-    "database",
-    "diff",
-  ],
-  ...["delete", "deploy", "detect", "dev", "doctor", "env", "events", "exec", "groups", "init", "integrations"],
-  ...["invoke", "list", "listener", "login", "logout", "logs", "mcp", "migrate", "move", "open", "plan"],
-  ...[
-    "port-forward",
-    "ps",
-    "pull",
-    "push",
-    "pushes",
-    "redeploy",
-    "restart",
-    "restore",
-    "retry",
-    "rollback",
-    "runs",
-    "scale",
-  ],
-  ...["schema", "shell", "status", "threads", "up", "version", "webhooks", "whoami", "why"],
-];
+/** Writes the commands in a text as the user started this program. */
+export type AsStarted = (text: string) => string;
 
-const command = new RegExp(`(^|[\\s"'\`(])pierhead (?=(?:${commandNames.join("|")})(?![\\w-]))`, "g");
+/** Returns whether the program is a package of a project and not on the PATH: then users start it as `npx pierhead`. */
+export function isStartedByNpx({ npm_command: npm, PATH }: Environment): boolean {
+  return npm === "exec" || (PATH !== undefined && !isOnPath(PATH));
+}
 
-/**
- * Returns a function that writes commands in a text as this program was started: `npx pierhead deploy` for a package that is
- * installed in a project and whose program is not on the PATH.
- */
-export function commandsAsStarted({ npm_command: npm, PATH }: Environment): (text: string) => string {
-  let isBare: boolean | undefined;
-  return (text) => {
-    if (!text.includes("pierhead ")) return text;
-    isBare ??= npm !== "exec" && (PATH === undefined || isOnPath(PATH));
-    return isBare ? text : text.replaceAll(command, "$1npx pierhead ");
-  };
+/** Returns a function that puts `npx` before the commands in a text. A sentence about `pierhead` names none of the commands. */
+export function withNpx(commandNames: readonly string[]): AsStarted {
+  const command = new RegExp(`(^|[\\s"'\`(])pierhead (?=(?:${commandNames.join("|")})(?![\\w-]))`, "g");
+  return (text) => text.replaceAll(command, "$1npx pierhead ");
 }
 
 /** Scripts of npm have the programs of the project on their PATH, but the shell of the user has not. */

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import type { CliContext, Output } from "../context.ts";
-import { commandsAsStarted } from "./started-as.ts";
+import type { AsStarted } from "./started-as.ts";
 
 export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 export type Paint = (style: Style, text: string) => string;
@@ -11,7 +11,7 @@ export interface Terminal {
   /** Writes a message to stderr, followed by a line break. Commands in it are written as the user started this one. */
   say(text: string): void;
   /** Writes commands in a text as the user started this one: with or without `npx`. */
-  asStarted(text: string): string;
+  asStarted: AsStarted;
   /** Writes a temporary line to stderr that the next output replaces. Only if `isLive`. */
   draw(text: string): void;
   erase(): void;
@@ -38,9 +38,9 @@ const codes: Record<Style, [number, number]> = {
 export function createTerminal(
   context: Pick<CliContext, "env" | "stdin" | "stdout" | "stderr">,
   noColor: boolean,
+  asStarted: AsStarted = (text) => text,
 ): Terminal {
   const { env, stdout, stderr } = context;
-  const asStarted = commandsAsStarted(env);
   const isPlain = env.TERM === "dumb" || isSet(env.CI);
   const paint = (stream: Output): Paint => {
     if (!hasColor(stream, env, noColor)) return (_, text) => text;
