@@ -1,8 +1,7 @@
-import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import type { LogCounts } from "../../../src/contract/logs/search.ts";
 import { LogQueryError, logFields, logTermsOf, parseLogQuery } from "../../../src/domain/log-query.ts";
-import { useKeys } from "../parts/keys.ts";
+import { SearchField } from "../parts/search-field.tsx";
 import { type Completion, completionsOf } from "./complete-query.ts";
 import { refusedWithin } from "./one-deployment.ts";
 
@@ -23,7 +22,6 @@ export function QueryForm({ query, counts, onQuery, isOne }: Props) {
     setTyped(query);
     setMistake(null);
   }, [query]);
-  useKeys({ "/": () => box.current?.focus() });
   const submit = (text: string) => {
     try {
       parseLogQuery(text);
@@ -49,24 +47,20 @@ export function QueryForm({ query, counts, onQuery, isOne }: Props) {
           submit(typed);
         }}
       >
-        <span className="with-icon">
-          <Search size={14} />
-          <input
-            ref={box}
-            type="search"
-            aria-label="Query"
-            placeholder={`level:error${isOne ? "" : " deployment:support"} "timed out" -health`}
-            spellCheck={false}
-            autoComplete="off"
-            autoCapitalize="off"
-            value={typed}
-            aria-invalid={mistake !== null}
-            aria-describedby="log-query-note"
-            {...completion.input}
-          />
-          <kbd>/</kbd>
+        <SearchField
+          box={box}
+          label="Query"
+          placeholder={`level:error${isOne ? "" : " deployment:support"} "timed out" -health`}
+          spellCheck={false}
+          autoComplete="off"
+          autoCapitalize="off"
+          value={typed}
+          aria-invalid={mistake !== null}
+          aria-describedby="log-query-note"
+          {...completion.input}
+        >
           {completion.list}
-        </span>
+        </SearchField>
         <button type="submit">Search</button>
       </form>
       <p

@@ -1,15 +1,14 @@
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { Search } from "lucide-react";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { actWords, auditSubjects, changeWords } from "../parts/audit-words.ts";
 import { Avatar } from "../parts/avatar.tsx";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
-import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
+import { SearchField, useSearchText } from "../parts/search-field.tsx";
 import { type AuditSearch, auditSearchOf, auditSpans } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -155,31 +154,14 @@ function Filters({ search, entries }: { search: AuditSearch; entries: AuditEntry
 }
 
 function TextFilter({ q, onText }: { q: string; onText: (text: string) => void }) {
-  // Set until the address contains the text.
-  const [typed, setTyped] = useState<string>();
-  const box = useRef<HTMLInputElement>(null);
-  const send = useRef(onText);
-  send.current = onText;
-  useEffect(() => {
-    if (typed === undefined) return;
-    if (typed.slice(0, 200) === q) return setTyped(undefined);
-    const timer = setTimeout(() => send.current(typed), typingPauseMs);
-    return () => clearTimeout(timer);
-  }, [typed, q]);
-  useKeys({ "/": () => box.current?.focus() });
+  const [text, setText] = useSearchText({ inAddress: q, onText, pauseMs: typingPauseMs, lengthMax: 200 });
   return (
-    <span className="with-icon">
-      <Search size={14} />
-      <input
-        ref={box}
-        type="search"
-        aria-label="Search the audit log"
-        placeholder="Name, field, value or variable"
-        value={typed ?? q}
-        onChange={({ target }) => setTyped(target.value)}
-      />
-      <kbd>/</kbd>
-    </span>
+    <SearchField
+      label="Search the audit log"
+      placeholder="Name, field, value or variable"
+      value={text}
+      onText={setText}
+    />
   );
 }
 

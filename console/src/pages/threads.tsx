@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { MessageSquarePlus, RefreshCw, Search } from "lucide-react";
+import { MessageSquarePlus, RefreshCw } from "lucide-react";
 import { useDeferredValue, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { backOff } from "../agent/back-off.ts";
@@ -12,6 +12,7 @@ import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { IconButton } from "../parts/icon-button.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { SearchField } from "../parts/search-field.tsx";
 import { Ago } from "../parts/time.tsx";
 import { ThreadView } from "./thread-view.tsx";
 import "../style/threads.css";
@@ -119,16 +120,7 @@ function ThreadSearch(props: { typed: string; onTyped: (typed: string) => void; 
   const { typed, onTyped, onReadAgain } = props;
   return (
     <div className="row thread-search">
-      <div className="with-icon">
-        <Search size={14} />
-        <input
-          type="search"
-          aria-label="Search the threads"
-          placeholder="Text, id or key:value"
-          value={typed}
-          onChange={(event) => onTyped(event.target.value)}
-        />
-      </div>
+      <SearchField label="Search the threads" placeholder="Text, id or key:value" value={typed} onText={onTyped} />
       <IconButton name="Read the threads again" icon={<RefreshCw size={14} />} onClick={onReadAgain} />
     </div>
   );

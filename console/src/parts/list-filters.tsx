@@ -1,12 +1,12 @@
-import { LayoutGrid, Rows3, Search, SlidersHorizontal } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { LayoutGrid, Rows3, SlidersHorizontal } from "lucide-react";
+import { useState } from "react";
 import { usualSort } from "../deployment-list.ts";
 import { queryOf, withField } from "../list-query.ts";
 import type { ListSearch } from "../search.ts";
 import { sortableColumns, useSearchChange } from "./deployment-table.tsx";
 import { Dialog } from "./dialog.tsx";
-import { useKeys } from "./keys.ts";
 import { useListeners, useTags } from "./list-fields.ts";
+import { SearchField, useSearchText } from "./search-field.tsx";
 import { DeploymentTypeNames, typeText } from "./words.ts";
 
 /** The pause in typing after which the filter asks the server. */
@@ -20,32 +20,21 @@ const layouts = [
 /** The search box of the list with its choices. On a phone the choices are in a sheet. `isRead`: the list is shown, so that the choices may be read. */
 export function ListFilters({ search, isRead }: { search: ListSearch; isRead: boolean }) {
   const change = useSearchChange();
-  // Set until the address contains the text. After that the address is the truth, also after a link or the Back button.
-  const [typed, setTyped] = useState<string>();
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (typed === undefined) return;
-    if (typed === (search.q ?? "")) return setTyped(undefined);
-    const timer = setTimeout(() => change({ q: typed }), typingPauseMs);
-    return () => clearTimeout(timer);
-  }, [typed, search.q, change]);
-  useKeys({ "/": () => box.current?.focus() });
+  const [text, setText] = useSearchText({
+    inAddress: search.q ?? "",
+    onText: (q) => change({ q }),
+    pauseMs: typingPauseMs,
+  });
   // Text that is typed but not in the address yet must not undo a choice.
-  const choices = { search, isRead, q: typed ?? search.q, onQuery: setTyped };
+  const choices = { search, isRead, q: text, onQuery: setText };
   return (
     <search className="filters list-filters">
-      <span className="with-icon">
-        <Search size={14} />
-        <input
-          ref={box}
-          type="search"
-          aria-label="Filter deployments"
-          placeholder="Name, commit, author or repository"
-          value={typed ?? search.q ?? ""}
-          onChange={(event) => setTyped(event.target.value)}
-        />
-        <kbd>/</kbd>
-      </span>
+      <SearchField
+        label="Filter deployments"
+        placeholder="Name, commit, author or repository"
+        value={text}
+        onText={setText}
+      />
       <div className="list-choices">
         <Choices {...choices} />
       </div>
