@@ -2,7 +2,8 @@ import { findPodProblem } from "../contract/deployments/pod-rules.ts";
 import type { ResourceSpec } from "../contract/deployments/resource-spec.ts";
 import { errors } from "../contract/error.ts";
 import { replicasMax, resourceSpecBytesMax } from "./limits.ts";
-import { type ContainerSizes, effectiveSizes, effectiveSpec, queueFields, wantsWorkers } from "./sizes.ts";
+import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
+import { withWorkersOf } from "./workers.ts";
 
 /**
  * Rounds CPU values to tenths and refuses a contradictory spec, or one with fields that pods may not have. The bounds of single
@@ -55,20 +56,6 @@ export function withoutDefaults(sent: ResourceSpec, before: ResourceSpec): Resou
   const refilled = effectiveSpec(own);
   const kept = unchanged.filter((field) => sent[field] !== refilled[field] && !isOutgrown(field, sent));
   return withWorkersOf(before, { ...own, ...Object.fromEntries(kept.map((field) => [field, sent[field]])) }, sent);
-}
-
-/**
- * Decides about workers for a client that sent a whole spec back. It may not know the field `workers`, and sizes of workers that it
- * did not change do not ask for them. Other sizes do, also beside a `workers` that was only read.
- */
-function withWorkersOf(before: ResourceSpec, spec: ResourceSpec, sent: ResourceSpec): ResourceSpec {
-  const had = wantsWorkers(before);
-  if (sent.workers != null && sent.workers !== had) return spec;
-  const shown = effectiveSpec(before);
-  const { workers: _, ...sizes } = spec;
-  const isChanged = queueFields.some((field) => sent[field] !== shown[field]);
-  const wants = isChanged || had;
-  return wantsWorkers(sizes) === wants ? sizes : { ...sizes, workers: wants };
 }
 
 /** Returns whether a maximum lies below its minimum. */

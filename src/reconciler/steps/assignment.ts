@@ -1,16 +1,10 @@
 import type { DeploymentType } from "../../contract/deployments/deployment.ts";
-import type { ResourceSpec } from "../../contract/deployments/resource-spec.ts";
 import type { Artifact, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 import { agentEnvironment } from "../../domain/agent-environment.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
-import {
-  type DeploymentSizes,
-  effectiveSizes,
-  queueFields,
-  shownDeploymentType,
-  wantsWorkers,
-} from "../../domain/sizes.ts";
+import { type DeploymentSizes, effectiveSizes, shownDeploymentType } from "../../domain/sizes.ts";
+import { specForListener } from "../../domain/workers.ts";
 import type { AssignedRevisionRow, DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { NewAssignment } from "../../store/data-plane/assignments.ts";
 import { activeSpan } from "../../telemetry/traces.ts";
@@ -102,13 +96,6 @@ function clusterRunOf(row: AssignedRevisionRow, sizes: DeploymentSizes, url: str
     url,
     profile: shownDeploymentType(config.deployment_type) === "prod" ? "production" : "development",
   };
-}
-
-/** Says whether there are workers by the sizes of their replicas alone, which listeners of all versions understand. */
-function specForListener(spec: ResourceSpec, { queue }: DeploymentSizes): ResourceSpec {
-  const { workers, ...sizes } = spec;
-  if (!wantsWorkers(spec)) for (const field of queueFields) delete sizes[field];
-  return workers === true ? { ...sizes, queue_min_scale: queue.minReplicas } : sizes;
 }
 
 function gitFacts({ source_config: config, source_revision_config: revision }: AssignedRevisionRow) {
