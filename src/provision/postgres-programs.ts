@@ -6,11 +6,12 @@ import path from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { DatabaseServerError, displayAddress } from "./database-server.ts";
+import { withRestoreLogin } from "./restore-login.ts";
 
 /** PostgreSQL's own programs for one database, on this machine or in a container. */
 export interface PostgresPrograms {
   /**
-   * Runs a program to its end. @param output receives what it prints, and is ended.
+   * Runs a program to its end. A restore has the rights of the database's owner only. @param output receives what it prints, and is ended.
    * @throws DatabaseServerError with its last output
    */
   run(program: "pg_dump" | "pg_restore" | "psql", argv: string[], output: Writable): Promise<void>;
@@ -42,28 +43,40 @@ export function localPrograms(at: {
     areExtensionsOwn: false,
     stageFile: async (file) => file,
     async run(program, argv, output) {
-      const given = Object.fromEntries(
-        Object.entries({ ...at.env, ...environmentOf(admin, at.name) }).filter(([, value]) => value),
-      );
-      const child = spawn(await findProgram(program, at.env), argv, {
-        env: given as Record<string, string>,
-        stdio: ["ignore", "pipe", "pipe"],
-        signal: at.signal,
+      const isRestore = program === "pg_restore" && !argv.includes("--list");
+      if (!isRestore) return runLocally(at, environmentOf(admin, at.name), { program, argv, output });
+      await withRestoreLogin(at, async ({ username, password }) => {
+        const as = { ...environmentOf(admin, at.name), PGUSER: username, PGPASSWORD: password };
+        await runLocally(at, as, { program, argv, output });
       });
-      let errorOutput = "";
-      child.stderr.setEncoding("utf8").on("data", (text: string) => {
-        errorOutput = (errorOutput + text).slice(-errorOutputMax);
-      });
-      const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
-      const [[exitCode, killedBy]] = await Promise.all([ended, pipeline(child.stdout, output)]).finally(() =>
-        at.signal.throwIfAborted(),
-      );
-      if (exitCode !== 0) {
-        const end = exitCode === null ? `killed by ${killedBy}` : `exit code ${exitCode}`;
-        throw programError(program, `PostgreSQL at ${displayAddress(admin)}`, errorOutput || end);
-      }
     },
   };
+}
+
+/** Runs a program of this machine. @param variables which server it connects to, and as whom */
+async function runLocally(
+  at: { adminUrl: string; env: Record<string, string | undefined>; signal: AbortSignal },
+  variables: Record<string, string>,
+  { program, argv, output }: { program: string; argv: string[]; output: Writable },
+): Promise<void> {
+  const given = Object.fromEntries(Object.entries({ ...at.env, ...variables }).filter(([, value]) => value));
+  const child = spawn(await findProgram(program, at.env), argv, {
+    env: given as Record<string, string>,
+    stdio: ["ignore", "pipe", "pipe"],
+    signal: at.signal,
+  });
+  let errorOutput = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errorOutput = (errorOutput + text).slice(-errorOutputMax);
+  });
+  const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
+  const [[exitCode, killedBy]] = await Promise.all([ended, pipeline(child.stdout, output)]).finally(() =>
+    at.signal.throwIfAborted(),
+  );
+  if (exitCode !== 0) {
+    const end = exitCode === null ? `killed by ${killedBy}` : `exit code ${exitCode}`;
+    throw programError(program, `PostgreSQL at ${displayAddress(new URL(at.adminUrl))}`, errorOutput || end);
+  }
 }
 
 /** A container in which programs can run and to which files can be copied. */

@@ -1,13 +1,7 @@
 import pg from "pg";
-import {
-  connectTimeoutMs,
-  type DatabaseCredentials,
-  type DatabaseServer,
-  DatabaseServerError,
-  displayAddress,
-  serverTimeoutMs,
-  urlFor,
-} from "./database-server.ts";
+import { type DatabaseCredentials, type DatabaseServer, urlFor } from "./database-server.ts";
+import { asAdmin } from "./postgres-admin.ts";
+import { restoreLoginOf } from "./restore-login.ts";
 import { scramVerifier } from "./scram-verifier.ts";
 
 /**
@@ -25,7 +19,8 @@ export function sharedPostgres(options: { adminUrl: string; address: string | un
     async remove(name, signal) {
       await asAdmin(admin, undefined, signal, async (client) => {
         await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
-        await client.query(`drop role if exists ${pg.escapeIdentifier(name)}`);
+        for (const role of [restoreLoginOf(name), name])
+          await client.query(`drop role if exists ${pg.escapeIdentifier(role)}`);
       });
     },
     environment({ name, password }) {
@@ -57,45 +52,11 @@ async function ensureDatabase(
 /** Adds pgvector for the vector search of agent servers. Skips it if it is not installed or we may not add it. */
 async function addExtensions(client: pg.Client): Promise<void> {
   const { rowCount } = await client.query(
-    `select 1 from pg_available_extensions e, pg_roles r
-      where e.name = 'vector' and r.rolname = current_user and r.rolsuper`,
+    `select 1 from pg_available_extensions e, pg_roles r, pg_namespace n
+      where e.name = 'vector' and r.rolname = current_user and r.rolsuper and n.nspname = 'public'`,
   );
   if (rowCount === 0) return;
   // A database that is being moved is read-only, and its agent may still be deployed or restarted.
   await client.query("set default_transaction_read_only = off");
-  await client.query("create extension if not exists vector");
-}
-
-/** Opens one connection for one task. `database` undefined: the database in the admin URL. */
-async function asAdmin(
-  admin: URL,
-  database: string | undefined,
-  signal: AbortSignal,
-  act: (client: pg.Client) => Promise<void>,
-): Promise<void> {
-  signal.throwIfAborted();
-  const url = new URL(admin);
-  if (database !== undefined) url.pathname = database;
-  const client = new pg.Client({
-    connectionString: url.href,
-    connectionTimeoutMillis: connectTimeoutMs,
-    statement_timeout: serverTimeoutMs,
-    query_timeout: serverTimeoutMs + 1_000,
-    application_name: "pierhead provision",
-  });
-  // An error event follows the failure of the query itself, which is reported.
-  client.on("error", () => {});
-  const onAbort = () => void client.end().catch(() => {});
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await client.connect();
-    await act(client);
-  } catch (error) {
-    signal.throwIfAborted();
-    const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw new DatabaseServerError(`PostgreSQL at ${displayAddress(admin)}: ${reason}`, { cause: error });
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    await client.end().catch(() => {});
-  }
+  await client.query("create extension if not exists vector with schema public");
 }
