@@ -77,11 +77,11 @@ function declarationOf(
   }
   // A deployment that the file declares without variables keeps those it has.
   const hasVariables = before === undefined || before.variables !== undefined || before.secrets !== undefined;
-  const isPlain = (name: string) => before?.variables?.[name] !== undefined;
+  // A variable may be called `constructor`, which every object has.
+  const isPlain = (name: string) => Object.hasOwn(before?.variables ?? {}, name);
+  const secretOf = (name: string) => (Object.hasOwn(before?.secrets ?? {}, name) ? before?.secrets?.[name] : name);
   const plain = secrets.filter(({ name }) => isPlain(name)).map(({ name, value }) => [name, value]);
-  const hidden = secrets
-    .filter(({ name }) => !isPlain(name))
-    .map(({ name }) => [name, before?.secrets?.[name] ?? name]);
+  const hidden = secrets.filter(({ name }) => !isPlain(name)).map(({ name }) => [name, secretOf(name)]);
   // Without the key the file would no longer declare that there are none.
   const isEmptied = before !== undefined && hasVariables && secrets.length === 0;
   const hasSpec = source === "external_docker" || config.listener_id !== null;

@@ -25,6 +25,8 @@ export async function deployDirectory(session: Session, directory: string, optio
   const name = options.name ?? project.name;
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
   terminal.say(`  Found ${harmless(project.found)}`);
+  if (project.parts !== null)
+    terminal.say(`  Packs ${harmless(project.parts.map((part) => path.join(project.root, part)).join(", "))}`);
   if (options.config === undefined && project.isRecognized) {
     terminal.say("  To change it: --install-command, --build-command, --config FILE, or a pierhead.json");
   }

@@ -5,6 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { createIgnoreRules, type IgnoreRules } from "../../domain/ignore-rules.ts";
 import type { Environment } from "../context.ts";
+import { isWithin } from "./repository.ts";
 
 /** Files of a source. */
 export interface FileList {
@@ -44,11 +45,12 @@ export async function listFiles(
     : (file: string) => dockerRules.ignoresBelow(file, false) && !buildFiles.includes(file);
   const kept: string[] = [];
   const leftOut: string[] = [];
+  const isInside = insideOf(root);
   let sizeBytes = 0;
   for (const file of candidates) {
     if (isNeverPacked(file)) continue;
     if (isExcluded(file)) continue;
-    const found = await findFile(root, file);
+    const found = await findFile(root, file, isInside);
     if (found === "gone" && !isInvalidUtf8(file)) continue;
     if (found === "gone" || found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
     else {
@@ -99,8 +101,9 @@ async function gitFiles(
     const others = await list("--others", "--exclude-standard");
     if (tracked.length + others.length === 0) return undefined; // an ignored directory of a repository
     const files: string[] = [];
+    const isInside = insideOf(root);
     for (const file of new Set([...tracked, ...others])) {
-      files.push(...(await withNested(root, file, signal, environment)));
+      files.push(...(await withNested({ root, file, isInside }, signal, environment)));
     }
     return { files, tracked: new Set(tracked) };
   } catch (error) {
@@ -112,14 +115,13 @@ async function gitFiles(
 
 /** Returns the files of a submodule or nested repository, which git lists only as a directory. */
 async function withNested(
-  root: string,
-  file: string,
+  { root, file, isInside }: { root: string; file: string; isInside: InsideCheck },
   signal: AbortSignal,
   environment: Environment | undefined,
 ): Promise<string[]> {
   const directory = file.replace(/\/$/, "");
   const isDirectory = (await lstat(path.join(root, directory)).catch(() => undefined))?.isDirectory();
-  if (!isDirectory) return [file];
+  if (!isDirectory || !(await isInside(directory))) return [file];
   if (isNeverPacked(directory)) return [];
   const nested = await listFiles(path.join(root, directory), signal, { environment });
   // An empty one is most likely a submodule that is not checked out, so it is reported as left out.
@@ -161,8 +163,31 @@ function isEnvFile(file: string): boolean {
   return /(^|\/)\.env(\.(?!example|sample|template|dist|defaults)[\w-]+)*$/.test(file);
 }
 
+type InsideCheck = (directory: string) => Promise<boolean>;
+
+/**
+ * Returns a function that reports whether a directory, relative to the root, is inside the root. Git prints the names of its index as
+ * they are. In a project that someone else packed together with its `.git`, they can be absolute, contain `..`, or lead through a link.
+ */
+function insideOf(root: string): InsideCheck {
+  const known = new Map<string, Promise<boolean>>();
+  const base = realpath(root);
+  const check = async (directory: string) => {
+    if (path.isAbsolute(directory)) return false;
+    const real = await realpath(path.join(root, directory)).catch(() => null);
+    // In a directory that is gone there are no files to pack.
+    return real === null || isWithin(await base, real);
+  };
+  return (directory) => {
+    const found = known.get(directory) ?? check(directory);
+    known.set(directory, found);
+    return found;
+  };
+}
+
 /** Resolves a link to its target if that is inside the root, because archives of this API contain no links. */
-async function findFile(root: string, file: string): Promise<Stats | "gone" | "unusable"> {
+async function findFile(root: string, file: string, isInside: InsideCheck): Promise<Stats | "gone" | "unusable"> {
+  if (!(await isInside(path.dirname(file)))) return "unusable";
   const full = path.join(root, file);
   const own = await lstat(full).catch(() => undefined);
   if (own === undefined) return "gone"; // deleted, but git still knows it

@@ -1,5 +1,4 @@
 import { readdir, readFile, stat } from "node:fs/promises";
-import { homedir } from "node:os";
 import path from "node:path";
 import { dockerfileName, isProjectFile, projectFileNames } from "../../domain/config-path.ts";
 import { detectServer, withoutPackages } from "../../domain/detection/detect-server.ts";
@@ -11,6 +10,7 @@ import { listFiles } from "./list-files.ts";
 import { nodePaths } from "./node-paths.ts";
 import { projectsBelow } from "./projects-below.ts";
 import { pythonPaths } from "./python-paths.ts";
+import { refusePrivate } from "./refuse-private.ts";
 import { isWithin, repositoryOf } from "./repository.ts";
 import { workspaceRoot } from "./workspace-root.ts";
 
@@ -60,7 +60,7 @@ export async function findProject(
   const needed = [...own, ...workspaces, ...linked, path.resolve(directory), configDirectory];
   const root = needed.reduce(commonAncestor);
   const packed = await partsToPack(path.resolve(directory), needed);
-  for (const one of packed) if (one !== path.resolve(directory)) await refuseHome(one);
+  await refusePrivate(path.resolve(directory), packed, needed);
   const envFile = path.join(configDirectory, ".env");
   const inRoot = (file: string) => path.relative(root, file).split(path.sep).join("/");
   const dockerfile =
@@ -215,25 +215,6 @@ function commonAncestor(a: string, b: string): string {
   const [parts, others] = [a.split(path.sep), b.split(path.sep)];
   const differs = parts.findIndex((part, index) => part !== others[index]);
   return parts.slice(0, differs === -1 ? undefined : differs).join(path.sep) || path.sep;
-}
-
-/**
- * Refuses to pack the home directory or one of its parents, which a path with one `..` too many would cause. That would send the
- * user's keys and settings. A git repository is allowed, because git limits the files; on many build machines it is the home directory.
- */
-async function refuseHome(root: string): Promise<void> {
-  const below = root.endsWith(path.sep) ? root : root + path.sep;
-  if (!`${homedir()}${path.sep}`.startsWith(below) && root !== path.sep) return;
-  if ((await stat(path.join(root, ".git")).catch(() => undefined)) !== undefined) return;
-  throw new CliFailure(
-    `All of ${root} would be packed, because it is the common parent directory of the config and its local paths.`,
-    {
-      hints: [
-        "Check dependencies and source.root of the config, and --config",
-        "Move the project and its local packages into one directory",
-      ],
-    },
-  );
 }
 
 /** Returns `name` of the config, or of package.json next to it, or the directory name. */
