@@ -154,6 +154,12 @@ test("a run that waits for a person is edited and approved in its thread, with e
   for (const box of await page.getByLabel(/^Compare run/).all()) await box.check();
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   const two = page.getByRole("table", { name: "Two runs" });
+  const heads = await two.getByRole("columnheader").allInnerTexts();
+  assert.equal(heads.length, 2);
+  for (const head of heads) assert.match(head, /\d\d:\d\d:\d\d\s+(Done|Waiting for you)/);
+  assert.match(heads.join(), /Order 8841 arrived broken/);
+  assert.match(heads.join(), /Answer: .*"amount":300/);
+  await two.getByRole("button", { name: "Copy run id" }).first().waitFor();
   await two
     .getByRole("row", { name: /^Nodes/ })
     .getByText("lookup")
@@ -217,7 +223,10 @@ test("a graph inside of a node lights up and shows its steps, and its run is com
     .first()
     .click();
   await dialog.getByRole("button", { name: /Done/ }).first().click();
-  const nodes = page.getByRole("table", { name: "Two runs" }).getByRole("row", { name: /^Nodes/ });
+  const two = page.getByRole("table", { name: "Two runs" });
+  await two.getByRole("columnheader", { name: /^Please compare the kettles/ }).waitFor();
+  await two.getByRole("columnheader", { name: /^Which kettle keeps water warm/ }).waitFor();
+  const nodes = two.getByRole("row", { name: /^Nodes/ });
   await nodes.getByText("compare").waitFor();
   await nodes.getByText("answer").waitFor();
   await assertAccessible(page);

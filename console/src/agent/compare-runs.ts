@@ -1,9 +1,13 @@
+import { modelsIn, nameOfRun } from "./name-run.ts";
 import { timelineOf } from "./timeline.ts";
 import { authorOf, type Message, messagesIn, type Run, type ThreadState, textOfMessage, type Values } from "./types.ts";
 
 /** What one run did, as far as its checkpoints say. */
 export interface RunFacts {
   run: Run;
+  /** What it was started with. */
+  name: string;
+  models: string[];
   tookMs: number | null;
   nodes: { name: string; tookMs: number | null }[];
   /** The last text of the agent. */
@@ -25,6 +29,7 @@ export function factsOf(run: Run, history: readonly ThreadState[]): RunFacts {
   const said = messages.findLast((message) => authorOf(message) === "ai" && textOfMessage(message) !== "");
   return {
     ...{ run, nodes, values: last?.values ?? {} },
+    ...{ name: nameOfRun(run, messages), models: modelsIn(messages) },
     tookMs: Number.isFinite(ms) && ms >= 0 ? ms : null,
     answer: said === undefined ? null : textOfMessage(said),
     tokens: messages.reduce((sum, { usage_metadata }) => sum + (usage_metadata?.total_tokens ?? 0), 0),

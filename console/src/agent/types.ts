@@ -66,6 +66,8 @@ export interface Run {
   status?: string;
   created_at?: string;
   updated_at?: string;
+  /** What the run was started with. Some servers keep it for themselves. */
+  kwargs?: { input?: unknown; command?: { resume?: unknown } | null } | null;
 }
 
 export interface GraphShape {
@@ -88,6 +90,7 @@ export interface Message {
   tool_call_id?: string;
   tool_calls?: ToolCall[];
   usage_metadata?: { total_tokens?: number } | null;
+  response_metadata?: { model_name?: unknown; model?: unknown } | null;
 }
 
 /** Returns the messages of a state, or [] for a graph that has none. */

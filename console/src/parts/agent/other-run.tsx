@@ -3,7 +3,8 @@ import { ArrowLeft } from "lucide-react";
 import { useDeferredValue, useState } from "react";
 import { type Agent, segment } from "../../agent/client.ts";
 import { findThreads } from "../../agent/find-threads.ts";
-import { endOf, type Run, type Thread, titleOf } from "../../agent/types.ts";
+import { nameOfRun } from "../../agent/name-run.ts";
+import { type Run, type Thread, titleOf } from "../../agent/types.ts";
 import { Dialog } from "../dialog.tsx";
 import { Failure, Loading } from "../notices.tsx";
 import { Ago } from "../time.tsx";
@@ -101,16 +102,16 @@ function RunChoice(
   if (runs.data.length === 0) return <p className="soft">This thread has no runs.</p>;
   return (
     <ul className="plain choice-list">
-      {runs.data.map(({ run_id, status, created_at }) => (
-        <li key={run_id}>
-          <button type="button" className="thread" onClick={() => onChosen(run_id)}>
-            <ThreadLight status={status} isSilent />
-            <span className="mono clip">{endOf(run_id)}</span>
+      {runs.data.map((run) => (
+        <li key={run.run_id}>
+          <button type="button" className="thread" title={run.run_id} onClick={() => onChosen(run.run_id)}>
+            <ThreadLight status={run.status} isSilent />
+            <b className="clip">{nameOfRun(run)}</b>
             <span className="softer">
-              <Ago at={created_at ?? null} />
+              <Ago at={run.created_at ?? null} />
             </span>
             <span className="last">
-              <ThreadStatusText status={status} />
+              <ThreadStatusText status={run.status} />
             </span>
           </button>
         </li>

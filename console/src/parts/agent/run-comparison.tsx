@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
 import { differingKeys, type RunFacts } from "../../agent/compare-runs.ts";
+import { startOfRun } from "../../agent/name-run.ts";
 import { durationText } from "../../agent/timeline.ts";
 import { endOf } from "../../agent/types.ts";
-import { Ago } from "../time.tsx";
+import { CopyText } from "../address.tsx";
 import { jsonOf } from "./json-text.tsx";
 import { Markdown } from "./markdown.tsx";
 import { ThreadStatusText } from "./thread-status.tsx";
@@ -17,10 +18,11 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
   const [a, b] = props.facts;
   const keys = differingKeys(a, b);
   const rows: [name: string, show: (facts: RunFacts) => ReactNode][] = [
-    ["Status", ({ run }) => <ThreadStatusText status={run.status} />],
-    ["Started", ({ run }) => <Ago at={run.created_at ?? null} />],
     ["Duration", ({ tookMs }) => (tookMs === null ? "–" : durationText(tookMs))],
     ["Nodes", ({ nodes }) => <Nodes nodes={nodes} />],
+    ...(a.models.length + b.models.length > 0
+      ? [["Model", ({ models }: RunFacts) => models.join(", ") || "–"] as [string, (facts: RunFacts) => ReactNode]]
+      : []),
     ...(a.tokens + b.tokens > 0
       ? [["Tokens", ({ tokens }: RunFacts) => tokens.toLocaleString("en")] as [string, (facts: RunFacts) => ReactNode]]
       : []),
@@ -44,10 +46,9 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
         <thead>
           <tr>
             <td className="compared-name" />
-            {[a, b].map(({ run }, at) => (
-              <th key={run.run_id} scope="col" className="compared">
-                {titles !== undefined && <span className="run-of">{titles[at]}</span>}
-                <span className="mono">{endOf(run.run_id)}</span>
+            {[a, b].map((facts, at) => (
+              <th key={facts.run.run_id} scope="col" className="compared">
+                <RunHead facts={facts} title={titles?.[at]} />
               </th>
             ))}
           </tr>
@@ -59,8 +60,8 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
                 {name}
               </th>
               {[a, b].map((facts) => (
-                // On a phone the heads of the columns are hidden, and each cell names its run.
-                <td key={facts.run.run_id} className="compared" data-label={endOf(facts.run.run_id)}>
+                // On a phone the heads stand above the rows, and each cell names its run by its start.
+                <td key={facts.run.run_id} className="compared" data-label={labelOf(facts, a, b)}>
                   {show(facts)}
                 </td>
               ))}
@@ -71,6 +72,28 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
       {keys.length === 0 && <p className="softer">Both runs end with the same state, apart from the messages.</p>}
     </>
   );
+}
+
+/** Names a run by what it was started with, when, and how it ended. `title`: its thread, if the other run has another one. */
+function RunHead({ facts: { run, name }, title }: { facts: RunFacts; title: string | undefined }) {
+  return (
+    <span className="run-name">
+      <b title={name}>{name}</b>
+      {title !== undefined && title !== name && <span className="softer">Thread: {title}</span>}
+      <span className="run-facts">
+        <time dateTime={run.created_at} title={new Date(run.created_at ?? "").toLocaleString()}>
+          {startOfRun(run)}
+        </time>
+        <ThreadStatusText status={run.status} />
+        <CopyText name="run id" text={run.run_id} shown={endOf(run.run_id)} />
+      </span>
+    </span>
+  );
+}
+
+/** Returns the start of a run, or the end of its id if both began in the same second or on an unknown day. */
+function labelOf({ run }: RunFacts, a: RunFacts, b: RunFacts): string {
+  return startOfRun(a.run) === startOfRun(b.run) ? endOf(run.run_id) : startOfRun(run);
 }
 
 function Nodes({ nodes }: Pick<RunFacts, "nodes">) {

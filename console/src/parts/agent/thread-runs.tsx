@@ -6,6 +6,7 @@ import { factsOf, runNamesIn } from "../../agent/compare-runs.ts";
 import { durationText, errorText } from "../../agent/timeline.ts";
 import { endOf, type Run, type Thread, type ThreadState, titleOf } from "../../agent/types.ts";
 import { useThread } from "../../agent/use-thread.ts";
+import { CopyText } from "../address.tsx";
 import { Failure, Loading } from "../notices.tsx";
 import { Ago } from "../time.tsx";
 import { OtherRun } from "./other-run.tsx";
@@ -91,51 +92,68 @@ export function ThreadRuns({ agent, thread, runs, error, history, params, thread
           }}
         />
       )}
-      <table className="list">
-        <thead>
-          <tr>
-            {runs.length > 1 && (
-              <th scope="col">
-                <span className="sr">Compare</span>
-              </th>
-            )}
-            <th scope="col">Run</th>
-            <th scope="col">Status</th>
-            <th scope="col">Started</th>
-            <th scope="col">Duration</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runs.map((run, at) => {
-            const ms = Date.parse(run.updated_at ?? "") - Date.parse(run.created_at ?? "");
-            const isFailed = run.status === "error" || run.status === "timeout";
-            return (
-              <tr key={run.run_id}>
-                {runs.length > 1 && (
-                  <td className="tick">
-                    <input
-                      type="checkbox"
-                      aria-label={`Compare run ${endOf(run.run_id)}`}
-                      checked={chosen.includes(run.run_id)}
-                      onChange={(event) => choose(run.run_id, event.target.checked)}
-                    />
-                  </td>
-                )}
-                <td className="mono">{run.run_id}</td>
-                <td>
-                  <ThreadStatusText status={run.status} />
-                  {isFailed && at === 0 && failed != null && <p className="bad-text">{errorText(failed)}</p>}
-                </td>
-                <td>
-                  <Ago at={run.created_at ?? null} />
-                </td>
-                <td>{Number.isFinite(ms) && ms >= 0 ? durationText(ms) : "–"}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <RunTable {...{ runs, history, chosen, choose, failed }} />
     </div>
+  );
+}
+
+interface TableProps extends Pick<Props, "runs" | "history"> {
+  chosen: readonly string[];
+  choose: (id: string, isOn: boolean) => void;
+  failed: unknown;
+}
+
+function RunTable({ runs, history, chosen, choose, failed }: TableProps) {
+  return (
+    <table className="list">
+      <thead>
+        <tr>
+          {runs.length > 1 && (
+            <th scope="col">
+              <span className="sr">Compare</span>
+            </th>
+          )}
+          <th scope="col">Run</th>
+          <th scope="col">Status</th>
+          <th scope="col">Started</th>
+          <th scope="col">Duration</th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run, at) => {
+          const { name, tookMs } = factsOf(run, history);
+          const isFailed = run.status === "error" || run.status === "timeout";
+          return (
+            <tr key={run.run_id}>
+              {runs.length > 1 && (
+                <td className="tick">
+                  <input
+                    type="checkbox"
+                    aria-label={`Compare run ${endOf(run.run_id)}: ${name}`}
+                    checked={chosen.includes(run.run_id)}
+                    onChange={(event) => choose(run.run_id, event.target.checked)}
+                  />
+                </td>
+              )}
+              <td>
+                <span className="run-name">
+                  <b title={name}>{name}</b>
+                  <CopyText name="run id" text={run.run_id} shown={endOf(run.run_id)} />
+                </span>
+              </td>
+              <td>
+                <ThreadStatusText status={run.status} />
+                {isFailed && at === 0 && failed != null && <p className="bad-text">{errorText(failed)}</p>}
+              </td>
+              <td>
+                <Ago at={run.created_at ?? null} />
+              </td>
+              <td>{tookMs === null ? "–" : durationText(tookMs)}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
   );
 }
 
