@@ -8,7 +8,8 @@ import { readingsOf } from "./base-names.ts";
 /** Directory of a build context for files that Pierhead downloaded. */
 export const downloadsDir = ".pierhead-downloads";
 
-const policyOfBuilds: OutboundPolicy = {
+/** What a build may download for one instruction. */
+export const policyOfBuilds: OutboundPolicy = {
   allowPrivateNetwork: false,
   plainHttp: "anywhere",
   timeoutMs: 120_000,

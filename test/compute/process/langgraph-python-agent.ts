@@ -19,6 +19,7 @@ const configs = {
       steps: "hello_agent.steps:graph",
       files: "./src/hello_agent/files.py:graph",
       billed: "./src/hello_agent/billed.py:graph",
+      streamed: "./src/hello_agent/streamed.py:graph",
     },
     env: { FROM_CONFIG: "config", FROM_BOTH: "config" },
   },
@@ -77,6 +78,35 @@ model = FakeMessagesListChatModel(responses=[AIMessage("one two three", usage_me
 def answer(state: MessagesState):
     model.invoke("a guess")
     return {"messages": [model.invoke(state["messages"])]}
+graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").add_edge("answer", END).compile()`),
+  /** Streams ten answers at once, in pieces, and answers with how often this needed another thread. */
+  "streamed.py": one(`
+import asyncio
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+class Model(GenericFakeChatModel):
+    async def _astream(self, messages, stop=None, run_manager=None, **_):
+        for number in range(20):
+            await asyncio.sleep(0)
+            usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13} if number == 19 else None
+            chunk = ChatGenerationChunk(message=AIMessageChunk("a ", usage_metadata=usage))
+            if run_manager:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+model = Model(messages=iter([]))
+async def stream():
+    async for _ in model.astream("hello"):
+        pass
+async def answer(state: MessagesState):
+    loop = asyncio.get_running_loop()
+    calls, run = [], loop.run_in_executor
+    loop.run_in_executor = lambda executor, call, *args: calls.append(call) or run(executor, call, *args)
+    try:
+        await asyncio.gather(*(stream() for _ in range(10)))
+    finally:
+        del loop.run_in_executor
+    return {"messages": [AIMessage(f"{len(calls)} calls in threads")]}
 graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").add_edge("answer", END).compile()`),
   "greeting.txt": "good day\n",
   "guard.py": `

@@ -52,6 +52,14 @@ describe("process compute: the real LangGraph server for Python", { concurrency:
     await world.remove(spec, 60_000);
   });
 
+  withAgent("the tokens of streamed answers are counted in the thread that streams them", async (agent) => {
+    const spec = specOf(agent);
+    const state = await world.start(spec);
+    assert.equal(await ask(state, await newThread(state), "ten", "streamed"), "0 calls in threads");
+    assert.deepEqual((await world.compute.readRunCounts(spec.replicaId))?.tokens, { input: 100, output: 30 });
+    await world.remove(spec, 60_000);
+  });
+
   withAgent("an agent runs, sends no requests to the internet, and its state outlives its replicas", async (agent) => {
     const filesBefore = await readdir(agent.path, { recursive: true });
     const connections = path.join(world.root, "connections");
