@@ -24,7 +24,7 @@ import {
   trimLogEntries,
 } from "../../src/store/maintenance/retention.ts";
 import { claimAuthRequest, failInterruptedSignIns } from "../../src/store/oauth/oauth-requests.ts";
-import { checkTokenLimit, findUsableTokens } from "../../src/store/oauth/oauth-tokens.ts";
+import { findTokensInExcess, findUsableTokens } from "../../src/store/oauth/oauth-tokens.ts";
 import { claim, enqueue, failPass, nextRunAt, settlePass } from "../../src/store/queue/reconcile-queue.ts";
 import { listRevisions, moveRevision } from "../../src/store/revisions/revisions.ts";
 import { findQuotas, readUsage } from "../../src/store/tenants/quotas.ts";
@@ -86,8 +86,9 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
   },
   oauth: {
     findUsableTokens: (db) => findUsableTokens(db, { tenantId: id, userId: "ann", agentId: "agent" }, id),
-    checkTokenLimit: (db) => checkTokenLimit(db, { tenantId: id, userId: "ann", agentId: null }, id),
-    "checkTokenLimit of an agent": (db) => checkTokenLimit(db, { tenantId: id, userId: null, agentId: "agent" }, id),
+    findTokensInExcess: (db) => findTokensInExcess(db, {} as never, { tenantId: id, userId: "ann", agentId: null }, id),
+    "findTokensInExcess of an agent": (db) =>
+      findTokensInExcess(db, {} as never, { tenantId: id, userId: null, agentId: "agent" }, id),
     claimAuthRequest: (db) => claimAuthRequest(db, id, "server"),
     failInterruptedSignIns: (db) => failInterruptedSignIns(db, { owner: "server" }),
   },

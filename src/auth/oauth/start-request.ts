@@ -10,7 +10,7 @@ import {
   openRequest,
   type RequestSecrets,
 } from "../../store/oauth/oauth-requests.ts";
-import { checkTokenLimit, type Subject, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
+import { findTokensInExcess, type Subject, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 
 /** Time that a user has to consent. */
@@ -48,7 +48,8 @@ export async function startRequest(
     const secrets = openRequest(deps.sealer, same);
     return { authId: same.id, url: await authorizationUrl(provider, request, secrets) };
   }
-  if (renewed === undefined) await checkTokenLimit(deps.db, subject, provider.id);
+  // Fails now rather than after the user has consented.
+  if (renewed === undefined) await findTokensInExcess(deps.db, deps.sealer, subject, provider.id);
   const id = randomUUID();
   const secrets = { state: generateRandomState(), verifier: provider.uses_pkce ? generateRandomCodeVerifier() : null };
   const made = { ...request, id, lifeMs: requestLifeMs };

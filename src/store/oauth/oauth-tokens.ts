@@ -186,7 +186,7 @@ export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Pr
   const { keyId, sealed } = sealToken(sealer, { id, tenant_id: tenantId }, token);
   const { scopes, accountLabel } = token;
   if (replaced === undefined) {
-    await checkTokenLimit(trx, subject, provider.id);
+    await deleteExcess(trx, await findTokensInExcess(trx, sealer, subject, provider.id));
     await trx
       .query(sql`
       insert into oauth_tokens (id, tenant_id, provider_row_id, user_id, agent_id, data_key_id, sealed, token_url,
@@ -209,19 +209,53 @@ export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Pr
   return id;
 }
 
-/** @throws ApiError 400 `tooManyOAuthTokens` when a user, or an agent without one, has as many tokens as a provider may have issued. */
-export async function checkTokenLimit(
+/**
+ * Returns the tokens that go when their owner, a user or an agent without one, gets one more of a provider: used-up ones in excess of
+ * what a provider may have issued to an owner.
+ * @throws ApiError 400 `tooManyOAuthTokens` when there is no room for another token without losing usable ones.
+ */
+export async function findTokensInExcess(
   db: Db | Trx,
+  sealer: Sealer,
   { tenantId, userId, agentId }: Subject,
   providerRowId: string,
-): Promise<void> {
+): Promise<string[]> {
   // No index serves `is not distinct from`.
   const owner =
-    userId === null ? sql`user_id is null and agent_id is not distinct from ${agentId}` : sql`user_id = ${userId}`;
-  const { rows } = await db.query<{ count: number }>(sql`
-    select count(*) as count from oauth_tokens
-     where tenant_id = ${tenantId} and provider_row_id = ${providerRowId} and ${owner}`);
-  if ((rows[0]?.count ?? 0) >= oauthTokensMax) throw errors.tooManyOAuthTokens(oauthTokensMax);
+    userId === null
+      ? sql`t.user_id is null and t.agent_id is not distinct from ${agentId}`
+      : sql`t.user_id = ${userId}`;
+  const ofOwner = sql`t.tenant_id = ${tenantId} and t.provider_row_id = ${providerRowId} and ${owner}`;
+  const { rows: counts } = await db.query<{ count: number }>(sql`
+    select count(*) as count from oauth_tokens t where ${ofOwner}`);
+  const excess = (counts[0]?.count ?? 0) + 1 - oauthTokensMax;
+  if (excess <= 0) return [];
+  const { rows } = await db.query<TokenRow>(sql`
+    select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
+     where ${ofOwner} and (t.is_dead or t.expires_at <= now())
+       and not exists (select 1 from agent_connections c where c.oauth_token_id = t.id)
+     order by t.is_dead desc, t.expires_at, t.id limit ${oauthTokensListedMax}`);
+  const found: string[] = [];
+  for (const row of rows) {
+    if (found.length === excess) break;
+    if (row.is_dead || openToken(sealer, row).refreshToken === null) found.push(row.id);
+  }
+  if (found.length < excess) throw errors.tooManyOAuthTokens(oauthTokensMax);
+  return found;
+}
+
+/** Deletes tokens that made room for another one, and records it. */
+async function deleteExcess(trx: Trx, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await trx.query(sql`
+    with deleted as (
+      delete from oauth_tokens where id = any(${[...ids]}::uuid[]) returning *
+    )
+    insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, token_id, event_type, reason, source, account_label,
+        scopes, detail)
+    select gen_random_uuid(), d.tenant_id, p.provider_id, d.user_id, d.agent_id, d.id, 'deleted', 'token_limit', 'delete', d.account_label,
+           d.scopes, 'It could no longer be used, and a new token needed its place.'
+      from deleted d join oauth_providers p on p.id = d.provider_row_id`);
 }
 
 /** Locks the row to replace, if it still belongs to the same subject and provider. */

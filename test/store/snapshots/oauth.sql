@@ -14,13 +14,11 @@ select
      order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id
      limit $8;
 
--- checkTokenLimit
-select count(*) as count from oauth_tokens
-     where tenant_id = $1 and provider_row_id = $2 and user_id = $3;
+-- findTokensInExcess
+select count(*) as count from oauth_tokens t where t.tenant_id = $1 and t.provider_row_id = $2 and t.user_id = $3;
 
--- checkTokenLimit of an agent
-select count(*) as count from oauth_tokens
-     where tenant_id = $1 and provider_row_id = $2 and user_id is null and agent_id is not distinct from $3;
+-- findTokensInExcess of an agent
+select count(*) as count from oauth_tokens t where t.tenant_id = $1 and t.provider_row_id = $2 and t.user_id is null and t.agent_id is not distinct from $3;
 
 -- claimAuthRequest
 update oauth_requests set status = 'claimed', status_since = now(), claimed_by = $1
