@@ -1,5 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { BlockList, isIP } from "node:net";
+import { lookUpName } from "./look-up-name.ts";
 
 /** Failure for a user's URL that leads to an address this server must not call. It does not name the address of an internal name. */
 export class PrivateAddressError extends Error {
@@ -20,7 +21,8 @@ export class PrivateAddressError extends Error {
  * @throws PrivateAddressError; Error if the name does not resolve.
  */
 export async function resolvePublicHost(host: string): Promise<string[]> {
-  const addresses = await resolveHost(host);
+  const name = bareHost(host);
+  const addresses = isIP(name) ? [name] : await lookUpName(name);
   if (!addresses.every(isPublicAddress)) throw new PrivateAddressError(bareHost(host));
   return addresses;
 }
@@ -36,11 +38,17 @@ export async function addressProblem(host: string): Promise<string | null> {
     await resolvePublicHost(url.hostname);
   } catch (error) {
     if (error instanceof PrivateAddressError) return error.message;
+    // That program may find a name that DNS does not have, for example in a search domain.
+    const { code = "" } = error as NodeJS.ErrnoException;
+    const found = isUnknownName.test(code) ? await resolveHost(url.hostname).catch(() => []) : [];
+    if (!found.every(isPublicAddress)) return new PrivateAddressError(bareHost(url.hostname)).message;
   }
   return null;
 }
 
-/** Returns all addresses of a host, public or not. */
+const isUnknownName = /^(ENOTFOUND|ENODATA|EBADNAME)$/;
+
+/** Returns all addresses of a host, public or not, as the programs of this machine find them. */
 export async function resolveHost(host: string): Promise<string[]> {
   const name = bareHost(host);
   return isIP(name) ? [name] : (await lookup(name, { all: true })).map((found) => found.address);
