@@ -34,10 +34,13 @@ test("the inspection reports an overlap, a part outside of its card or of the wi
   assert.match((await faultsOf(`${line}">Words that are cut`)).join(), /is cut by/);
   assert.deepEqual(await faultsOf(`${line}; text-overflow: ellipsis">Words that are cut`), []);
   assert.match((await faultsOf(`<select style="width: 60px"><option>A long choice`)).join(), /cuts "A long choice"/);
+  const select = "<select><option>Any</select>";
+  const strays = await faultsOf(`<search style="display: block; width: 100px">${select.repeat(3)}</search>`);
+  assert.match(strays.join(), /stands in another line/);
   await page.context().close();
 });
 
-for (const width of [1_440, 1_000, 390]) {
+for (const width of [1_440, 1_100, 1_000, 390]) {
   test(`no part of a page overlaps another, sticks out or is cut off at ${width} px`, async () => {
     const page = await open({ width: 1_340, isTouched: width < 600 });
     await page.setViewportSize({ width, height: width < 600 ? 844 : 900 });

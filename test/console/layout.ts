@@ -8,7 +8,7 @@ export async function layoutFaults(page: Page): Promise<string[]> {
   // The debugger evaluates the functions in the page.
   const source = [
     ...[nameOf, cutsOff, scrolls, isSeen, ancestorsOf, visibleOf, layerOf, partsOf, overlaps, isPainted],
-    ...[sticksOut, isCutBy, cutTexts, shownBy, cutFields, brokenRows, allFaults],
+    ...[sticksOut, isCutBy, cutTexts, shownBy, cutFields, brokenRows, strayChoices, allFaults],
   ].join("\n");
   return page.evaluate(`(() => { ${source}\nreturn allFaults(); })()`);
 }
@@ -42,6 +42,7 @@ function allFaults(): string[] {
     ...cutTexts(root),
     ...parts.flatMap(cutFields),
     ...brokenRows(root),
+    ...strayChoices(root),
   ];
   return [...new Set(faults)];
 }
@@ -196,4 +197,16 @@ function brokenRows(root: Element): string[] {
     return middles.size > 1 ? [`${nameOf(row)} takes ${middles.size} lines`] : [];
   });
   return [...broken, ...cut.map((one) => `the table ${nameOf(one)} scrolls sideways`)];
+}
+
+/** Choices beside a search stand in one line: none of them is left over for a line of its own. */
+function strayChoices(root: Element): string[] {
+  return [...root.querySelectorAll("search")].flatMap((search) => {
+    const choices = [...search.querySelectorAll("select")].filter(isSeen);
+    const [first] = choices;
+    const stray = choices.filter(
+      (one) => Math.abs(one.getBoundingClientRect().top - (first?.getBoundingClientRect().top ?? 0)) > 4,
+    );
+    return stray.map((one) => `${nameOf(one)} stands in another line than ${first === undefined ? "" : nameOf(first)}`);
+  });
 }

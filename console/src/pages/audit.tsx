@@ -125,30 +125,32 @@ function Filters({ search, entries }: { search: AuditSearch; entries: AuditEntry
   return (
     <search className="filters">
       <TextFilter q={q} onText={(text) => change({ q: text })} />
-      <select aria-label="Who" value={who} onChange={({ target }) => change({ who: target.value })}>
-        <option value="">Anybody</option>
-        {[...seen.current].map(([id, name]) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <select aria-label="What" value={what} onChange={({ target }) => change({ what: target.value })}>
-        <option value="">Anything</option>
-        {auditSubjects.map(({ value, text }) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
-      <select aria-label="When" value={days} onChange={({ target }) => change({ days: target.value })}>
-        <option value="">Any time</option>
-        {Object.entries(auditSpans).map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
+      <div className="filter-choices">
+        <select aria-label="Who" value={who} onChange={({ target }) => change({ who: target.value })}>
+          <option value="">Anybody</option>
+          {[...seen.current].map(([id, name]) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+        <select aria-label="What" value={what} onChange={({ target }) => change({ what: target.value })}>
+          <option value="">Anything</option>
+          {auditSubjects.map(({ value, text }) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+        <select aria-label="When" value={days} onChange={({ target }) => change({ days: target.value })}>
+          <option value="">Any time</option>
+          {Object.entries(auditSpans).map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </div>
     </search>
   );
 }
