@@ -189,6 +189,9 @@ test("the overview shows what serves and deploys the latest commit, and a failed
   const health = page.getByRole("region", { name: "Health" });
   await health.getByText(/^Degraded: The newest revision failed/).waitFor();
   await goToPart(page, "Overview");
+  const main = page.locator("main .primary");
+  await main.and(health.getByRole("link", { name: "Build log" })).waitFor();
+  assert.equal(await main.count(), 1, "one button is filled");
   assert.equal(await active.locator(".revision-number").innerText(), String(before), "the old revision serves");
   await page
     .getByRole("region", { name: "Deploys" })

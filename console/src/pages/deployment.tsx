@@ -11,7 +11,7 @@ import { causeOf } from "../parts/cause.tsx";
 import { CopyAs, copyText } from "../parts/copy-as.tsx";
 import { useCurrentInView } from "../parts/current-in-view.ts";
 import { DeployButton } from "../parts/deploy-button.tsx";
-import { HealthBanner } from "../parts/health-banner.tsx";
+import { HealthBanner, leadsOn } from "../parts/health-banner.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
 import { NotFound } from "../parts/not-found.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
@@ -167,10 +167,7 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
             <ArrowUpRight size={14} /> Open
           </a>
         )}
-        <DeployButton
-          deployment={deployment}
-          isPrimary={part === "overview" && causeOf(deployment.health).variable === null}
-        />
+        <DeployButton deployment={deployment} isPrimary={part === "overview" && !leadsOn(deployment)} />
       </div>
       <p className="address">{url !== null && <Address url={url} />}</p>
     </header>

@@ -13,13 +13,27 @@ import { attentionWords } from "./words.ts";
 
 const quietReasons = ["NothingDeployed"];
 
+const isShown = ({ status, reason }: Deployment["health"]) =>
+  attentionWords.includes(status) && !quietReasons.includes(reason ?? "");
+
+/** Whether the newest revision failed for a reason that may have passed. */
+const isRetriable = ({ health, latest_revision_id: latest, active_revision_id: active }: Deployment) =>
+  latest !== null && latest !== active && mayPass(health.failure?.code ?? "exited");
+
+/** Returns whether the banner has the next step as a filled button. Otherwise the next step is a deploy, which the page offers. */
+export function leadsOn(deployment: Deployment): boolean {
+  const { health } = deployment;
+  const isDeploy = health.next_action?.kind === "deploy" && health.reason !== "NewRevisionFailed";
+  return isShown(health) && (!isDeploy || health.can_roll_back || isRetriable(deployment));
+}
+
 /**
  * Says what is wrong with a deployment, since when and why, and leads to the next step. Empty while all is well.
  * `isShort`: the page shows the lines of the log itself.
  */
 export function HealthBanner({ deployment, isShort }: { deployment: Deployment; isShort: boolean }) {
-  const { status, reason, since, next_action: next } = deployment.health;
-  if (!attentionWords.includes(status) || quietReasons.includes(reason ?? "")) return null;
+  const { status, since, next_action: next } = deployment.health;
+  if (!isShown(deployment.health)) return null;
   const isBad = status === "crash_looping" || status === "failed";
   const { title, rest, lines, variable } = causeOf(deployment.health);
   const Icon = isBad ? CircleAlert : TriangleAlert;
@@ -61,57 +75,52 @@ interface LinksProps {
   isShort: boolean;
 }
 
-/** The ways on, at most three. The fix is the last one. */
+/** The ways on, at most three. The fix is the last one, and filled. */
 function BannerLinks({ deployment, variable, isShort }: LinksProps) {
   const { mayChange } = useSession();
-  const { health, tenant_id: tenantId, id, latest_revision_id: latest, active_revision_id: active } = deployment;
-  const isRetried = mayChange && latest !== null && latest !== active && mayPass(health.failure?.code ?? "exited");
+  const { health, tenant_id: tenantId, id, latest_revision_id: latest } = deployment;
   const kind = health.next_action?.kind;
-  if (kind === "check_listener")
-    return (
-      <>
-        <Link to="/host/$page" params={{ page: "listeners" }} className="button small">
-          Listeners
-        </Link>
-        {isRetried && <RetryButton deployment={deployment} />}
-      </>
-    );
-  const to = "/o/$tenantId/host/deployments/$id/$part";
   const isBuild = kind === "read_build_log" || health.reason === "NewRevisionFailed";
-  return (
-    <>
-      {kind === "read_log" && (
-        <Link to={to} params={{ tenantId, id, part: "logs" }} className="button small">
-          View logs
-        </Link>
-      )}
-      {!isShort && (
-        <Link
-          to={to}
-          params={{ tenantId, id, part: "revisions" }}
-          search={latest === null || !isBuild ? {} : { revision: latest }}
-          className="button small"
-        >
-          {isBuild ? "Build log" : health.can_roll_back ? "Roll back …" : "Revisions"}
-        </Link>
-      )}
-      {variable !== null && mayChange && (
-        <Link
-          to={to}
-          params={{ tenantId, id, part: "environment" }}
-          search={{ variable }}
-          className="button small primary"
-        >
-          Set {variable}
-        </Link>
-      )}
-      {isRetried && <RetryButton deployment={deployment} />}
-    </>
-  );
+  const link =
+    (text: string, part: string, search = {}) =>
+    (isMain: boolean) => (
+      <Link
+        key={text}
+        to="/o/$tenantId/host/deployments/$id/$part"
+        params={{ tenantId, id, part }}
+        search={search}
+        className={isMain ? "button small primary" : "button small"}
+      >
+        {text}
+      </Link>
+    );
+  const log = kind === "read_log" ? [link("View logs", "logs")] : [];
+  const canRollBack = !isBuild && health.can_roll_back;
+  const text = isBuild ? "Build log" : canRollBack ? "Roll back …" : "Revisions";
+  const revisions = isShort ? [] : [link(text, "revisions", latest === null || !isBuild ? {} : { revision: latest })];
+  const acts = [
+    ...(kind === "check_listener" ? [listenersLink] : canRollBack ? [...log, ...revisions] : [...revisions, ...log]),
+    ...(variable !== null && mayChange ? [link(`Set ${variable}`, "environment", { variable })] : []),
+    ...(mayChange && isRetriable(deployment)
+      ? [(isMain: boolean) => <RetryButton key="retry" deployment={deployment} isMain={isMain} />]
+      : []),
+  ];
+  return acts.map((act, at) => act(at === acts.length - 1 && leadsOn(deployment)));
 }
 
+const listenersLink = (isMain: boolean) => (
+  <Link
+    key="listeners"
+    to="/host/$page"
+    params={{ page: "listeners" }}
+    className={isMain ? "button small primary" : "button small"}
+  >
+    Listeners
+  </Link>
+);
+
 /** Tries the newest revision again, which failed for a reason that may have passed. */
-function RetryButton({ deployment }: { deployment: Deployment }) {
+function RetryButton({ deployment, isMain }: { deployment: Deployment; isMain: boolean }) {
   const { client } = useSession();
   const { notifyError } = useToasts();
   const retry = useMutation({
@@ -120,7 +129,12 @@ function RetryButton({ deployment }: { deployment: Deployment }) {
     onSuccess: useShowRevisions(deployment),
   });
   return (
-    <button type="button" className="small primary" onClick={() => retry.mutate()} disabled={retry.isPending}>
+    <button
+      type="button"
+      className={isMain ? "small primary" : "small"}
+      onClick={() => retry.mutate()}
+      disabled={retry.isPending}
+    >
       Retry
     </button>
   );
