@@ -196,6 +196,32 @@ test("ships the tokens that a server has counted since the round before, also th
   site.shipper.close();
 });
 
+test("remembers the tokens of the 10,000 agents without replicas that ran last, and so no deleted ones without end", async () => {
+  const site = await startShipping();
+  const agent = (deploymentId: string) => ({ deploymentId, replicaIds: ["a"], restarts: 0 });
+  const tokensOf = async (agents: RunningDeployment[], input: number) => {
+    site.others = agents;
+    site.runs = { pending: 0, running: 0, failed: 0, recovered: 0, tokens: { input, output: 0 } };
+    const before = site.controlPlane.samples.length;
+    await site.clock.pass(roundMs);
+    const samples = site.controlPlane.samples.slice(before).filter((one) => one.input_tokens);
+    return new Map(samples.map((one) => [one.deployment_id, one.input_tokens]));
+  };
+  site.isListed = false;
+  const [first, later] = [agent(randomUUID()), agent(randomUUID())];
+  await tokensOf([first], 100);
+  await tokensOf([later], 100);
+  assert.deepEqual(await tokensOf([first, later], 130), new Map([first, later].map((one) => [one.deploymentId, 30])));
+  await tokensOf([later], 130);
+  await tokensOf(
+    Array.from({ length: 9_999 }, () => agent(randomUUID())),
+    7,
+  );
+  await tokensOf([], 7);
+  assert.deepEqual(await tokensOf([first, later], 150), new Map([[later.deploymentId, 20]]));
+  site.shipper.close();
+});
+
 test("ships the use of each replica where several run", async () => {
   const site = await startShipping();
   site.used = () => ["a", "b"].map((replicaId, at) => ({ replicaId, cpuCores: at + 0.5, memoryMib: 100 + at }));

@@ -21,6 +21,9 @@ const sendTimeoutMs = 30_000;
 const batchMax = 1_000;
 const unsentMin = 6_000;
 
+/** Deployments without replicas whose totals are kept. Whether one sleeps or was deleted does not show here. */
+const totalsMax = 10_000;
+
 type Used = ReplicaUsage | ReplicaLoad;
 
 export interface MetricsOptions {
@@ -117,10 +120,7 @@ export class MetricsShipper {
       ),
       traffic: trafficOf(traffic.counts()),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
-      // A server that was too busy to answer keeps its totals, and so does one that sleeps and may have counted tokens.
-      runs: new Map(
-        [...(this.#previous?.runs ?? []), ...runs].filter(([id, { tokens }]) => deploymentIds.has(id) || tokens),
-      ),
+      runs: totalsOf(this.#previous?.runs, runs, deploymentIds),
     };
     const before = this.#previous;
     this.#previous = now;
@@ -151,6 +151,20 @@ export class MetricsShipper {
       this.#unsent = this.#unsent.slice(samples.length);
     }
   }
+}
+
+/**
+ * Returns the totals of all deployments. A server that was too busy to answer keeps its totals, and so does one that sleeps and has
+ * counted tokens: of these, the ones that ran last.
+ */
+function totalsOf(
+  before: Map<string, RunCounts> = new Map(),
+  now: Map<string, RunCounts>,
+  running: Set<string>,
+): Map<string, RunCounts> {
+  const kept = [...before].filter(([id]) => running.has(id));
+  const asleep = [...before].filter(([id, { tokens }]) => !running.has(id) && tokens);
+  return new Map([...asleep.slice(-totalsMax), ...kept, ...now]);
 }
 
 /** Returns deployments without replicas that have traffic: the gateway answers for them while they are down or asleep. */
