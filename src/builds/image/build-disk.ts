@@ -59,7 +59,7 @@ export function watchContainers(
 
 /**
  * Adds up the layers of a build while it makes them. Each may be below the limit of a container, and a Dockerfile has any number of
- * steps and stages.
+ * steps and stages. The engine keeps the layers of all stages until the build ends, and longer in its cache.
  */
 export class LayerSizes {
   readonly #engine: Engine;
