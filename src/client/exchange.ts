@@ -59,7 +59,8 @@ const retryBounds = { firstMs: 200, maxMs: 1_000 };
 
 /**
  * Sends one request and retries it after transport errors, 429 and 5xx. Sending it twice must be safe. `Retry-After` is
- * obeyed within the deadline.
+ * obeyed within the deadline. A failure that took the server longer than what is left is not retried: its answer would come too late,
+ * and say less than this one.
  *
  * @returns The parsed JSON of a 2xx answer; undefined when its body is empty.
  * @throws ApiFailure, ServerUnreachable; the signal's reason when it was aborted.
@@ -68,11 +69,14 @@ export async function exchange(transport: Transport, request: Exchange): Promise
   const deadlineAt = performance.now() + request.deadlineMs;
   for (let attempt = 1; ; attempt += 1) {
     request.signal?.throwIfAborted();
+    const startedAt = performance.now();
     const answer = await attemptOnce(transport, request, attempt, deadlineAt);
     if ("value" in answer) return answer.value;
     const { failure, retryAfterMs } = answer;
     const pauseMs = retryAfterMs ?? withJitter(backoffMs(attempt, retryBounds));
-    if (!isPassing(failure) || attempt === attemptsMax || performance.now() + pauseMs >= deadlineAt) throw failure;
+    const neededMs = failure instanceof ApiFailure ? performance.now() - startedAt : 0;
+    const isTooLate = performance.now() + pauseMs + neededMs >= deadlineAt;
+    if (!isPassing(failure) || attempt === attemptsMax || isTooLate) throw failure;
     await pause(pauseMs, request.signal);
   }
 }

@@ -9,20 +9,17 @@ export interface Asked {
   body: string;
 }
 
+type Given = { status: number; body?: unknown; headers?: Record<string, string> } | "hang up" | "silence";
+
 /** Starts a server on this machine with given responses, which records its requests. Like an old server, it has no event streams. */
-export async function startAnswering(
-  answer: (
-    asked: Asked,
-    count: number,
-  ) => { status: number; body?: unknown; headers?: Record<string, string> } | "hang up" | "silence",
-) {
+export async function startAnswering(answer: (asked: Asked, count: number) => Given | Promise<Given>) {
   const asked: Asked[] = [];
   const server = createServer(async (request, response: ServerResponse) => {
     const { method = "", url = "", headers } = request;
     if (headers.accept === "text/event-stream") return response.writeHead(404).end('{"detail": "Not Found"}');
     const question = { method, url, headers, body: await text(request) };
     asked.push(question);
-    const given = answer(question, asked.length);
+    const given = await answer(question, asked.length);
     if (given === "hang up") return request.socket.destroy();
     if (given === "silence") return;
     const body = typeof given.body === "string" ? given.body : JSON.stringify(given.body);

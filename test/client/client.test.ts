@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { ApiFailure, createClient, isRefusal, ServerUnreachable, WaitTimeout } from "../../src/client/client.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
@@ -125,6 +126,24 @@ test("a call fails at its deadline, and an aborted call fails with the abort's r
   const call = client.getOk({}, { signal: abort.signal });
   abort.abort(new Error("stopped by the user"));
   await assert.rejects(call, /stopped by the user/);
+});
+
+test("a failure that took the server most of the time is reported as it is, and a lost connection is retried", async () => {
+  await using server = await startAnswering(async (_, count) => {
+    await sleep(1_500);
+    if (count > 1) return "silence";
+    return { status: 502, body: { detail: "The code host did not answer." }, headers: { "retry-after": "0" } };
+  });
+  const call = createClient({ baseUrl: server.url }).getOk({}, { deadlineMs: 2_900 });
+  await assert.rejects(call, { name: "ApiFailure", status: 502, detail: "The code host did not answer." });
+  assert.equal(server.asked.length, 1);
+
+  await using restarted = await startAnswering(async (_, count) => {
+    if (count > 1) return { status: 200, body: { ok: true } };
+    await sleep(1_500);
+    return "hang up";
+  });
+  assert.deepEqual(await createClient({ baseUrl: restarted.url }).getOk({}, { deadlineMs: 2_900 }), { ok: true });
 });
 
 test("uploads an archive to its signed URL without the key, and keeps the signature out of traces", async () => {
