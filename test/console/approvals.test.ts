@@ -18,8 +18,9 @@ createServer(async (request, response) => {
   const send = (status, body) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   if (pathname === "/ok") return send(200, {});
   if (pathname === "/next") return send(200, (state.value = searchParams.get("value")));
+  if (pathname === "/asks") return send(200, (state.value = JSON.parse(searchParams.get("value"))));
   if (pathname === "/answers") return send(200, state.answers);
-  if (pathname === "/threads/search") return send(200, [shown()]);
+  if (pathname === "/threads/search") return send(200, [{ ...thread, thread_id: {} }, null, { ...shown(), created_at: 5 }]);
   if (pathname === "/threads/t1") return send(200, shown());
   if (pathname !== "/threads/t1/runs") return send(404, {});
   if (request.method === "GET") return send(200, [{ run_id: "r", assistant_id: "a" }]);
@@ -121,5 +122,39 @@ test("an agent with nothing new is asked less and less often, and not at all whi
   assert.equal(await askedIn(10), 0);
   await setShown(page, true);
   assert.ok((await askedIn(2)) >= 2, "a page that is in front again asks often");
+  await page.context().close();
+});
+
+test("shows every tool call and every argument that an approval allows", async () => {
+  const { resources } = await pierhead.client.listDeployments({ name: "asker" });
+  const calls = [
+    { name: "read_file", args: { path: "notes.txt", options: { follow: ["links"] } } },
+    { name: "transfer_money", args: { to: "eve", amount: 900 } },
+  ];
+  const ask = (value: unknown) => fetch(`${resources[0]?.url}/asks?value=${encodeURIComponent(JSON.stringify(value))}`);
+  await ask({ action_requests: calls, review_configs: [] });
+  const page = await open({ path: "/host/approvals" });
+  const form = page.getByRole("form", { name: "Allow 2 tool calls?" });
+  const listed = form.getByRole("list", { name: "Tool calls" }).getByRole("listitem");
+  assert.deepEqual(
+    (await listed.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ")),
+    ["1 of 2: read_file", '2 of 2: transfer_money { "to": "eve", "amount": 900 }'],
+  );
+  for (const text of ["notes.txt", '"follow"']) await form.getByText(text).waitFor();
+  assert.deepEqual(await findings(page), []);
+
+  // The words of the agent must not stand for the call.
+  await ask({
+    description: "May I read a file?",
+    ...{ action_request: { action: "delete_all", args: {} }, config: {} },
+  });
+  await page.reload();
+  const other = page.getByRole("form", { name: "May I read a file?" });
+  await other.getByRole("listitem").getByText("delete_all").waitFor();
+
+  await ask({ question: "Send it?", mail: { to: "eve@example.org" }, title: "A second text" });
+  await page.reload();
+  const third = page.getByRole("form", { name: "Send it?" });
+  for (const text of ["eve@example.org", "A second text"]) await third.getByText(text).waitFor();
   await page.context().close();
 });

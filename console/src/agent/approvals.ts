@@ -7,7 +7,7 @@ import { backOff } from "./back-off.ts";
 import { AgentError, createAgent, isForeign, segment } from "./client.ts";
 import { isKnownForeign, rememberForeign } from "./foreign-servers.ts";
 import { assistantIdOf, fromNewest, resumeCommand } from "./resume.ts";
-import type { Interrupt, Run, Thread } from "./types.ts";
+import { type Interrupt, type Run, type Thread, threadsIn } from "./types.ts";
 
 /** Deployments of one inbox. Each is one call of its agent. */
 export const deploymentsMax = 100;
@@ -126,10 +126,9 @@ async function waitingThreads(
   const body = { status: "interrupted", limit: threadsMax, offset: 0, sort_by: "updated_at", sort_order: "asc" };
   const limit = signal === undefined ? undefined : AbortSignal.any([signal, AbortSignal.timeout(callTimeoutMs)]);
   try {
-    const found = await agent.call<unknown>("POST", "/threads/search", body, limit);
-    if (!Array.isArray(found)) return null;
+    const found = threadsIn(await agent.call<unknown>("POST", "/threads/search", body, limit));
     // A server that ignores the filter returns all of its threads.
-    return (found as Thread[]).filter((thread) => thread?.status === "interrupted");
+    return found?.filter(({ status }) => status === "interrupted") ?? null;
   } catch (error) {
     if (isForeign(error) || error instanceof SyntaxError) return null;
     throw error;

@@ -1,5 +1,5 @@
 import { type Agent, segment } from "./client.ts";
-import { lastOf, type Thread, type ThreadStatus, titleOf } from "./types.ts";
+import { lastOf, type Thread, type ThreadStatus, threadsIn, titleOf } from "./types.ts";
 
 export type Which = "all" | ThreadStatus;
 
@@ -16,7 +16,7 @@ export async function findThreads(
   const { which, search, signal } = asked;
   if (idForm.test(search)) {
     const thread = await agent.call<Thread>("GET", `/threads/${segment(search)}`, undefined, signal).catch(() => null);
-    return thread === null ? [] : [thread];
+    return threadsIn([thread]) ?? [];
   }
   const [, key, value] = /^([\w.-]+):(.+)$/.exec(search) ?? [];
   const metadata = key === undefined ? {} : { [key]: value };
@@ -24,7 +24,7 @@ export async function findThreads(
     ...{ limit: shownMax, offset: 0, sort_by: "updated_at", sort_order: "desc", metadata },
     ...(which !== "all" && { status: which }),
   };
-  const threads = await agent.call<Thread[]>("POST", "/threads/search", body, signal);
+  const threads = threadsIn(await agent.call<unknown>("POST", "/threads/search", body, signal)) ?? [];
   // The agent API searches in no text, so the console compares the words.
   const words = key === undefined ? search.toLowerCase() : "";
   return threads.filter((thread) =>

@@ -154,8 +154,9 @@ export function questionOf(value: unknown): string {
   const record = (Array.isArray(value) ? value[0] : value) as Record<string, unknown>;
   const key = questionKeys.find((name) => typeof record?.[name] === "string" && record[name] !== "");
   if (key !== undefined) return String(record[key]);
-  const request = actionRequests(value)[0];
-  return request === undefined ? "This run waits for an answer." : `Allow ${request.name}?`;
+  const [request, ...others] = actionRequests(value);
+  if (request === undefined) return "This run waits for an answer.";
+  return others.length === 0 ? `Allow ${request.name}?` : `Allow ${others.length + 1} tool calls?`;
 }
 
 export const isQuestionKey = (key: string): boolean => questionKeys.includes(key);
@@ -176,8 +177,36 @@ export function actionRequests(value: unknown): ActionRequest[] {
     const { name, action, args, arguments: other } = (request ?? {}) as Record<string, unknown>;
     const called = name ?? action;
     if (typeof called !== "string") return [];
-    return [{ name: called, args: ((args ?? other) as Record<string, unknown>) ?? {} }];
+    const given = args ?? other ?? {};
+    return [
+      { name: called, args: (typeof given === "object" ? given : { arguments: given }) as Record<string, unknown> },
+    ];
   });
+}
+
+/** Returns the threads that an agent listed, without those that have no id. Agents are foreign servers. */
+export function threadsIn(found: unknown): Thread[] | null {
+  if (!Array.isArray(found)) return null;
+  return (found as (Partial<Thread> | null)[])
+    .filter((one): one is Thread => typeof one?.thread_id === "string")
+    .map(
+      (one) =>
+        ({
+          ...one,
+          ...{ created_at: textOr(one.created_at), updated_at: textOr(one.updated_at) },
+          ...{ status: typeof one.status === "string" ? one.status : "idle" },
+          interrupts: interruptsIn(one.interrupts),
+        }) as Thread,
+    );
+}
+
+const textOr = (value: unknown) => (typeof value === "string" ? value : undefined);
+
+function interruptsIn(found: unknown): Record<string, Interrupt[]> {
+  if (typeof found !== "object" || found === null) return {};
+  const lists = Object.entries(found).filter((entry): entry is [string, unknown[]] => Array.isArray(entry[1]));
+  const isInterrupt = (one: unknown) => typeof one === "object" && one !== null && "value" in one;
+  return Object.fromEntries(lists.map(([task, list]) => [task, list.filter(isInterrupt) as Interrupt[]]));
 }
 
 export const checkpointIdOf = ({ checkpoint, checkpoint_id }: ThreadState): string | undefined =>

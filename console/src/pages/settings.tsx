@@ -17,24 +17,27 @@ import { VariableGroupsPage } from "./variable-groups.tsx";
 import { WebhooksPage } from "./webhooks.tsx";
 import "../style/settings.css";
 
-const pages: Record<string, ComponentType> = {
-  alerts: AlertsPage,
-  audit: AuditPage,
-  integrations: IntegrationsPage,
-  keys: KeysPage,
-  listeners: ListenersPage,
-  members: MembersPage,
-  providers: ProvidersPage,
-  quotas: QuotasPage,
-  "variable-groups": VariableGroupsPage,
-  webhooks: WebhooksPage,
-};
+/** A map, because an address may name what every object has, such as `constructor`. */
+const pages = new Map<string, ComponentType>(
+  Object.entries({
+    alerts: AlertsPage,
+    audit: AuditPage,
+    integrations: IntegrationsPage,
+    keys: KeysPage,
+    listeners: ListenersPage,
+    members: MembersPage,
+    providers: ProvidersPage,
+    quotas: QuotasPage,
+    "variable-groups": VariableGroupsPage,
+    webhooks: WebhooksPage,
+  }),
+);
 
 /** One page of the workspace's settings, beside the list of these pages. */
 export function SettingsPage() {
   const { mayAdminister } = useSession();
   const { page = "" } = useParams({ strict: false }) as { page?: string };
-  const Found = pages[page];
+  const Found = pages.get(page);
   const row = useCurrentInView(page);
   usePageTitle(settingsPages.find((one) => one.page === page)?.text, "Settings");
   const shown = settingsPages.filter(({ admin }) => !admin || mayAdminister);

@@ -3,6 +3,7 @@ import { useRef, useState } from "react";
 import { actionRequests, type Interrupt, isQuestionKey, questionOf } from "../../agent/types.ts";
 import { textOf } from "../../server.ts";
 import { useKeys } from "../keys.ts";
+import { InterruptCalls } from "./interrupt-calls.tsx";
 import { jsonOf, parseJson } from "./json-text.tsx";
 
 type Way = "choose" | "edit" | "decline" | "json";
@@ -65,6 +66,7 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false, mark }: Prop
       }}
     >
       <Heading>{questionOf(value)}</Heading>
+      <InterruptCalls value={value} requests={actionRequests(value)} />
       {fields.length > 0 && <Facts {...{ fields, edits, setEdits }} isEditing={way === "edit"} />}
       {way === "decline" && (
         <label className="field">
@@ -145,7 +147,7 @@ interface FactsProps {
 function Facts({ fields, edits, setEdits, isEditing }: FactsProps) {
   return (
     <dl className="facts">
-      {fields.map(({ key, label, value: fact }) => (
+      {fields.map(({ key, label, value: fact, isShort }) => (
         <div key={key}>
           <dt>{label}</dt>
           <dd>
@@ -156,8 +158,10 @@ function Facts({ fields, edits, setEdits, isEditing }: FactsProps) {
                 value={edits[key] ?? fact}
                 onChange={(event) => setEdits({ ...edits, [key]: event.target.value })}
               />
-            ) : (
+            ) : isShort ? (
               fact
+            ) : (
+              <pre className="json">{fact}</pre>
             )}
           </dd>
         </div>
@@ -171,19 +175,26 @@ interface Field {
   label: string;
   value: string;
   isText: boolean;
+  /** Texts, numbers and the like. Others are JSON. */
+  isShort: boolean;
 }
 
-/** Returns the simple facts of a question: of the tool call that it is about, or else of its value. */
+/**
+ * Returns the facts of a question: of the tool call that it is about, or else of its value. A person approves all of them, so none is
+ * left out.
+ */
 function fieldsOf(value: unknown): Field[] {
   const [request] = actionRequests(value);
   const source = request?.args ?? value;
-  if (typeof source !== "object" || source === null || Array.isArray(source)) return [];
+  if (typeof source !== "object" || source === null) return [];
+  const shown = questionOf(value);
   return Object.entries(source).flatMap(([key, fact]) => {
-    if (request === undefined && isQuestionKey(key)) return [];
+    if (request === undefined && fact === shown && isQuestionKey(key)) return [];
     const isText = typeof fact === "string";
-    if (!isText && typeof fact !== "number" && typeof fact !== "boolean") return [];
+    const isShort = typeof fact !== "object" || fact === null;
     const words = key.replaceAll(/[_-]+/g, " ");
-    return [{ key, label: words.charAt(0).toUpperCase() + words.slice(1), value: String(fact), isText }];
+    const label = words.charAt(0).toUpperCase() + words.slice(1);
+    return [{ key, label, value: isText ? fact : jsonOf(fact), isText, isShort }];
   });
 }
 
