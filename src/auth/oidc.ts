@@ -110,6 +110,8 @@ export class Oidc {
       const issued = await processAuthorizationCodeResponse(server, client, answer, expected);
       await validateApplicationLevelSignature(server, answer, options);
       const claims = getValidatedIdTokenClaims(issued) as IDToken;
+      // The library compares it only with several audiences (OpenID Connect Core, section 3.1.3.7).
+      if (claims.azp !== undefined && claims.azp !== this.#settings.clientId) throw issuedToAnother();
       if (claims["email"] !== undefined || server.userinfo_endpoint === undefined) return this.#addressIn(claims);
       // Many providers put only those claims into the token that userinfo does not return (OpenID Connect Core, section 5.4).
       const userInfo = await userInfoRequest(server, client, issued.access_token, options);
@@ -165,6 +167,9 @@ export class Oidc {
     return { [customFetch]: this.#fetch, [allowInsecureRequests]: true };
   }
 }
+
+const issuedToAnother = () =>
+  new OAuthFailure("refused", "azp", "The provider issued its token to another application than this server.");
 
 /** Derives three values of 43 characters, the minimum of a verifier (RFC 7636, section 4.1). None reveals another, or the secret. */
 function partsOf(secret: string): { verifier: string; state: string; nonce: string } {

@@ -199,6 +199,7 @@ for (const [what, lie] of [
   ["for another sign-in", { claims: { nonce: "n".repeat(43) } }],
   ["without a nonce", { claims: { nonce: undefined } }],
   ["for another client", { claims: { aud: "another-client" } }],
+  ["for us that another client asked for", { claims: { azp: "another-client" } }],
   ["of another issuer", { claims: { iss: "https://elsewhere.example" } }],
   ["that has expired", { claims: { exp: nowS - 3_600, iat: nowS - 7_200 } }],
   ["with a forged signature", { isForged: true }],

@@ -69,6 +69,30 @@ test("a run cannot be read through a thread that is not its own", async () => {
   assert.equal(await refused(bob.runs.delete(his.thread_id, run_id)), 404);
 });
 
+test("a request with a value of 20,000 levels is refused, and the server goes on", async () => {
+  const deep = `${"[".repeat(20_000)}${"]".repeat(20_000)}`;
+  const { thread_id } = await ann.threads.create();
+  const headers = { authorization: "ann", "content-type": "application/json" };
+  const bodies = {
+    "/threads": `{"metadata": {"a": ${deep}}}`,
+    "/threads/search": `{"metadata": {"a": ${deep}}}`,
+    [`/threads/${thread_id}/runs`]: `{"assistant_id": "steps", "input": {"a": ${deep}}}`,
+    [`/threads/${thread_id}/runs/wait`]: `{"assistant_id": "steps", "input": {"a": ${deep}}}`,
+    "/assistants": `{"graph_id": "steps", "metadata": {"a": ${deep}}}`,
+    "/runs/wait": `{"assistant_id": "steps", "input": {"a": ${deep}}}`,
+    "/runs/crons": `{"assistant_id": "steps", "schedule": "0 0 1 1 *", "input": {"a": ${deep}}}`,
+  };
+  const answers: Record<string, number> = {};
+  for (const [at, body] of Object.entries(bodies)) {
+    answers[at] = (await fetch(api.url + at, { method: "POST", headers, body })).status;
+  }
+  assert.deepEqual(
+    Object.entries(answers).filter(([, status]) => status !== 422),
+    [],
+  );
+  assert.deepEqual((await ann.runs.wait(null, "steps", { input: { total: 1 } })).done, [1]);
+});
+
 test("runs without a thread do not take the state away from runs of the same graph on threads", async () => {
   const one = await startReplica("postgres", { connectionString, engine: { schema: "shared_graph" } });
   after(() => void one.process.kill("SIGKILL"));

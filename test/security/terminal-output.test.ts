@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { runCli } from "../cli/run-cli.ts";
 import { deploymentNowhere } from "../support/call-api.ts";
@@ -66,6 +68,52 @@ test("texts of others neither control a terminal nor forge a row of a list", asy
   }
   assertHarmless(await listed("api", "GET", "/v2/webhooks"), "api");
 });
+
+test("a server that is hostile itself does not control the terminal", async () => {
+  for (const text of [...hostile, `\n${row}`]) {
+    const secrets = [{ name: `a${text}b`, value: "" }];
+    await using server = await startAnswering({ resources: [{ id: deploymentNowhere.name, name: "x", secrets }] });
+    const env = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: apiKey, FORCE_COLOR: "1" };
+    assertHarmless((await runCli(["env", "list", "x"], { env, isTTY: true, columns: 200 })).stdout, "env list");
+    await using refusing = await startAnswering({ detail: `a${text}b` }, 400);
+    const checked = await runCli(["doctor"], {
+      env: { ...env, PIERHEAD_URL: refusing.url },
+      isTTY: true,
+      columns: 200,
+    });
+    assertHarmless(checked.stdout + checked.stderr, "doctor");
+  }
+});
+
+test("a login says when its page belongs to another address than the server that asked for it", async () => {
+  const started = {
+    device_code: "d",
+    user_code: "WDJB-MJHT",
+    expires_in: 60,
+    interval: 0.01,
+    key: null,
+    status: "refused",
+  };
+  const elsewhere = { ...started, verification_uri: "https://pierhead.example.org/host/device" };
+  await using relay = await startAnswering(elsewhere);
+  const warned = await runCli(["login", relay.url, "--browser"], { isTTY: false });
+  assert.match(warned.stderr, /This page is not at http:\/\/127.*Type the code only if/);
+  const { code, stderr } = await runCli(["login", url, "--browser"], {
+    isTTY: false,
+    signal: AbortSignal.timeout(3_000),
+  });
+  assert.ok(code !== 0 && stderr.includes("type this code") && !stderr.includes("This page is not at"), stderr);
+});
+
+/** Starts a server that answers every request with this. */
+async function startAnswering(body: object, status = 200) {
+  const server = createServer((_, response) => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, [Symbol.asyncDispose]: async () => void server.close().closeAllConnections() };
+}
 
 test("JSON on a terminal is the answer of the server", async () => {
   const text = await listed("api", "GET", "/v2/webhooks");

@@ -9,7 +9,7 @@ import type { Session } from "../session.ts";
 import { mask } from "../terminal/mask.ts";
 import { askSecret } from "../terminal/prompt.ts";
 import { readSecret } from "../terminal/stdin.ts";
-import { harmless } from "../terminal/terminal.ts";
+import { cellText, harmless } from "../terminal/terminal.ts";
 import { columns, shortId } from "../terminal/text.ts";
 import { answerDryRun, changedVariables, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
@@ -23,7 +23,7 @@ export async function envList(session: Session, [name = ""]: string[], options: 
     .map(({ name, value }) => ({ name, value: options.reveal ? value : null }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
   session.answer({ deployment_id: deployment.id, variables }, () => {
-    const rows = variables.map(({ name, value }) => [name, harmless(value ?? mask)]);
+    const rows = variables.map(({ name, value }) => [cellText(name), harmless(value ?? mask)]);
     return rows.length === 0 ? undefined : columns(rows);
   });
   if (variables.length === 0) session.terminal.say(`${deployment.name} has no variables.`);

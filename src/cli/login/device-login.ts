@@ -6,16 +6,22 @@ import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { openInBrowser } from "../terminal/open-browser.ts";
 import { harmless } from "../terminal/terminal.ts";
+import { isSameOrigin } from "./contexts.ts";
 
 /**
  * Gets a key by a login in the browser (RFC 8628): shows a code, which a person who is signed in to the console types there, and
  * polls until they have decided. The page's address has no code, so that a link of an attacker leads to an empty field.
+ * @param url of the server, to warn of a page elsewhere: a server could show the code that another one gave it, and get the key.
  */
-export async function loginInBrowser(session: Session, client: Client): Promise<string> {
+export async function loginInBrowser(session: Session, client: Client, url: string): Promise<string> {
   const { terminal, signal } = session;
   const started = await client.startDeviceLogin({ body: { client_name: machineName() } }, { signal }).catch(noBrowser);
   const { device_code, user_code, verification_uri, expires_in, interval } = started;
   terminal.say(`Open ${harmless(verification_uri)} in a browser, sign in, and type this code:`);
+  if (!isSameOrigin(verification_uri, url)) {
+    const warning = `This page is not at ${url}. Type the code only if both addresses are of the same Pierhead server.`;
+    terminal.say(terminal.paintErr("yellow", warning));
+  }
   terminal.say("");
   terminal.say(`  ${terminal.paintErr("bold", harmless(user_code))}`);
   terminal.say("");

@@ -36,6 +36,7 @@ export async function login(session: Session, [argument]: [string?], options: Lo
     ? await (await import("./device-login.ts")).loginInBrowser(
         session,
         createClient({ baseUrl: url, send: lightSend(context.env) }),
+        url,
       )
     : await readKey(session, options);
   const client = createClient({ baseUrl: url, apiKey, send: lightSend(context.env) });
@@ -61,11 +62,11 @@ export async function login(session: Session, [argument]: [string?], options: Lo
   writeContexts(context, { current: name, contexts });
   session.answer({ context: name, url, workspace_id: workspaceId, session: caller }, () => name);
   terminal.say(
-    `Signed in to ${url} as ${harmless(caller.name)} (${caller.role}). The key is in ${contextsFile(context)}. ${usedContext(context, name)}`,
+    `Signed in to ${url} as ${harmless(caller.name)} (${harmless(caller.role)}). The key is in ${contextsFile(context)}. ${usedContext(context, name)}`,
   );
   if (workspaceId === null) {
     terminal.say(`Commands need --workspace ID. Or sign in to one workspace: pierhead login ${url} --workspace ID`);
-    for (const one of caller.workspaces) terminal.say(`  ${one.id}  ${harmless(one.name)}`);
+    for (const one of caller.workspaces) terminal.say(`  ${harmless(one.id)}  ${harmless(one.name)}`);
   }
 }
 

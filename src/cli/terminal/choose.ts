@@ -1,7 +1,7 @@
 import type { Output } from "../context.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { harmless } from "./terminal.ts";
+import { cellText, harmless } from "./terminal.ts";
 import { columns, fitted, nearest } from "./text.ts";
 
 /** Maximum page size of the API. */
@@ -56,9 +56,6 @@ export function tableOf(
   const [first = "", ...lines] = columns(all).split("\n");
   return [terminal.paintOut("dim", first), ...lines].join("\n");
 }
-
-/** Returns a text on one line, so that a name cannot begin a row. */
-const cellText = (text: string): string => harmless(text).replace(/\s+/g, " ");
 
 /** Shortens cells where lines would wrap. A file or another program gets them whole. */
 export function fittedTo(

@@ -103,3 +103,6 @@ export function harmless(text: string): string {
     character === "\n" || character === "\t" ? character : "",
   );
 }
+
+/** Returns such a text on one line, so that a name cannot begin a row of a list. */
+export const cellText = (text: string): string => harmless(text).replace(/\s+/g, " ");

@@ -12,6 +12,7 @@ import type { Connection } from "../connection.ts";
 import type { Environment } from "../context.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { cellText } from "../terminal/terminal.ts";
 import { columns, size } from "../terminal/text.ts";
 import { clientVersion } from "../version.ts";
 
@@ -86,7 +87,7 @@ export async function doctor(session: Session): Promise<void> {
 function render({ terminal }: Session, checks: Check[]): string {
   const { paintOut } = terminal;
   const marks = { ok: paintOut("green", "✓"), warning: paintOut("yellow", "!"), failed: paintOut("red", "✗") };
-  const lines = columns(checks.map(({ name, found }) => [name, found])).split("\n");
+  const lines = columns(checks.map(({ name, found }) => [name, cellText(found)])).split("\n");
   return checks
     .flatMap(({ status, fix }, index) => [`${marks[status]} ${lines[index]}`, ...(fix === null ? [] : [`    ${fix}`])])
     .join("\n");
@@ -94,7 +95,11 @@ function render({ terminal }: Session, checks: Check[]): string {
 
 function renderPosture({ items }: Posture): string {
   return columns(
-    items.map(({ name, is_on, because, setting }) => [`  ${name}`, is_on ? "on" : "off", `${because} (${setting})`]),
+    items.map(({ name, is_on, because, setting }) => [
+      `  ${cellText(name)}`,
+      is_on ? "on" : "off",
+      cellText(`${because} (${setting})`),
+    ]),
   );
 }
 

@@ -3,7 +3,24 @@
  * surrogates, and `json` accepts the escapes.
  */
 export function exact(value: unknown): string {
-  return JSON.stringify(value) ?? "null";
+  try {
+    return JSON.stringify(value) ?? "null";
+  } catch (error) {
+    // Some thousand levels, which no graph has. `JSON.parse` has no such limit, so requests bring them.
+    if (error instanceof RangeError) throw new NestedTooDeeply();
+    throw error;
+  }
+}
+
+/** The server answers with `getResponse()` of an error. */
+class NestedTooDeeply extends Error {
+  readonly status = 422;
+  constructor() {
+    super("the value is nested too deeply");
+  }
+  getResponse(): Response {
+    return new Response(this.message, { status: this.status });
+  }
 }
 
 /** Returns the text of a value for a `jsonb` column or parameter, which refuse NUL and lone surrogates. */
