@@ -213,7 +213,17 @@ test("the cause of a failed start leads to the field of the variable that it mis
       source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
     },
   });
-  const page = await open({ path: addressOf(created) });
+  const page = await open({ path: `${addressOf(created)}/threads` });
+  for (const part of ["Threads", "Playground"]) {
+    await goToPart(page, part);
+    await page.getByRole("heading", { name: "Nothing serves yet" }).waitFor();
+    await page.getByText(/LEDGER_URL is not set/).waitFor();
+    await page
+      .locator("main .primary")
+      .and(page.getByRole("link", { name: "Set LEDGER_URL" }))
+      .waitFor();
+  }
+  await goToPart(page, "Overview");
   await page.getByRole("link", { name: "Set LEDGER_URL" }).click();
   await eventually(
     () => page.evaluate(() => document.activeElement?.getAttribute("aria-label")),

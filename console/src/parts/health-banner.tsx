@@ -59,7 +59,7 @@ export function HealthBanner({ deployment, isShort }: { deployment: Deployment; 
         </p>
       </div>
       <div className="row">
-        <BannerLinks deployment={deployment} variable={variable} isShort={isShort} />
+        <HealthActs deployment={deployment} variable={variable} isShort={isShort} />
       </div>
       {lines !== "" && !isShort && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard.
@@ -69,14 +69,14 @@ export function HealthBanner({ deployment, isShort }: { deployment: Deployment; 
   );
 }
 
-interface LinksProps {
+interface ActsProps {
   deployment: Deployment;
   variable: string | null;
   isShort: boolean;
 }
 
 /** The ways on, at most three. The fix is the last one, and filled. */
-function BannerLinks({ deployment, variable, isShort }: LinksProps) {
+export function HealthActs({ deployment, variable, isShort }: ActsProps) {
   const { mayChange } = useSession();
   const { health, tenant_id: tenantId, id, latest_revision_id: latest } = deployment;
   const kind = health.next_action?.kind;

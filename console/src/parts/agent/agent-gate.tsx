@@ -6,6 +6,8 @@ import { type Agent, AgentError, isForeign, useAgent } from "../../agent/client.
 import type { Assistant } from "../../agent/types.ts";
 import { isOwn } from "../../agent/types.ts";
 import { Address } from "../address.tsx";
+import { causeOf, Said } from "../cause.tsx";
+import { HealthActs } from "../health-banner.tsx";
 import { Failure, Loading, Notice } from "../notices.tsx";
 import { AgentHeaders } from "./agent-headers.tsx";
 
@@ -70,23 +72,39 @@ export function AgentGate(props: {
   return children(found.data);
 }
 
-/** Leads to what keeps the first revision from serving. */
+/** Says what the first revision needs to serve, and leads there. */
 function NotServing({ deployment }: { deployment: Deployment }) {
-  const hasFailed = deployment.health.status === "failed";
+  const { id, tenant_id: tenantId, health } = deployment;
+  const { title, variable } = causeOf(health);
+  const isDeploying = health.status === "deploying";
+  const isEmpty = deployment.latest_revision_id === null || health.reason === "NothingDeployed";
   return (
     <section className="card blank">
-      <h2>No revision is serving yet</h2>
+      <h2>
+        {isEmpty ? "Nothing is deployed yet" : isDeploying ? "The first deploy is in progress" : "Nothing serves yet"}
+      </h2>
+      {!isDeploying && title !== "" && (
+        <p>
+          <Said text={`${title}.`} />
+        </p>
+      )}
       <p>
-        {hasFailed ? "The last deploy failed. " : ""}Threads and the playground appear as soon as the first revision of
-        this deployment answers.
+        {isDeploying ? "" : health.next_action?.text} Threads and the playground open as soon as a revision of this
+        deployment answers.
       </p>
-      <Link
-        to="/o/$tenantId/host/deployments/$id/$part"
-        params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "revisions" }}
-        className="button"
-      >
-        {hasFailed ? "See why it failed" : "Watch the deploy"}
-      </Link>
+      <div className="row">
+        {isDeploying ? (
+          <Link
+            to="/o/$tenantId/host/deployments/$id/$part"
+            params={{ tenantId, id, part: "revisions" }}
+            className="button primary"
+          >
+            Watch the deploy
+          </Link>
+        ) : (
+          !isEmpty && <HealthActs deployment={deployment} variable={variable} isShort={false} />
+        )}
+      </div>
     </section>
   );
 }
