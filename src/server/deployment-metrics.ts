@@ -51,7 +51,7 @@ const families: Family[] = [
 
 /**
  * Returns metrics of all deployments in the Prometheus text format 0.0.4: traffic of those with a route since this server
- * started, health, and resource use and runs of the last minute.
+ * started, health, and resource use, runs and tokens of the last minute.
  */
 export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetrics[]): string {
   const lines = families.flatMap(({ name, type, help, of }) => [
@@ -112,6 +112,12 @@ function levelLines(levels: LatestMetrics[]): string[] {
       "Runs of the last minute that another replica continued because theirs had died.",
       (one: LatestMetrics) => one.runsRecovered,
     ],
+    [
+      "input_tokens",
+      "Tokens that the agent sent to its models in the last minute.",
+      (one: LatestMetrics) => one.inputTokens,
+    ],
+    ["output_tokens", "Tokens that the models answered in the last minute.", (one: LatestMetrics) => one.outputTokens],
   ] as const;
   return shown.flatMap(([name, help, read]) => [
     ...head(name, "gauge", help),

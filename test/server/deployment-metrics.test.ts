@@ -11,7 +11,14 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
   tally.recordLatency(4);
   tally.recordLatency(400_000);
   const one = { deploymentId: "6b1f0f64", slug: "support-bot", revisionId: null, waiting: 0, ...tally.read() };
-  const runs = { runsWaiting: 12, runsRunning: 3, runsFailed: 1, runsRecovered: null };
+  const runs = {
+    runsWaiting: 12,
+    runsRunning: 3,
+    runsFailed: 1,
+    runsRecovered: null,
+    inputTokens: 900,
+    outputTokens: 70,
+  };
   const level = {
     deploymentId: "6b1f0f64",
     slug: "support-bot",
@@ -28,6 +35,8 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
     replicas: null,
     cpuCores: null,
     runsWaiting: null,
+    inputTokens: null,
+    outputTokens: null,
   } as const;
   const text = deploymentMetrics([one], [level, failed]);
   const named = 'deployment_id="6b1f0f64",deployment="support-bot"';
@@ -44,10 +53,13 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
     `pierhead_deployment_cpu_cores{${named}} 0.5`,
     `pierhead_deployment_runs_waiting{${named}} 12`,
     `pierhead_deployment_runs_failed{${named}} 1`,
+    `pierhead_deployment_input_tokens{${named}} 900`,
+    `pierhead_deployment_output_tokens{${named}} 70`,
   ]) {
     assert.ok(text.split("\n").includes(line), `${line}\n\n${text}`);
   }
   assert.equal(text.includes("memory_mebibytes{"), false);
+  assert.equal(text.match(/_tokens\{/g)?.length, 2, "a server that reports no tokens has no lines of them");
   for (const line of text.trim().split("\n")) assert.match(line, /^(# (HELP|TYPE) \S+ .+|\w+\{[^{}]+\} [\d.]+)$/);
 });
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { ApiError } from "../../src/contract/error.ts";
 import { latencyBoundsMs, type MetricSample } from "../../src/contract/logs/metrics.ts";
 import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
-import { addMetricSamples, readMetricMinutes } from "../../src/store/data-plane/metric-minutes.ts";
+import { addMetricSamples, readLatestMetrics, readMetricMinutes } from "../../src/store/data-plane/metric-minutes.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
@@ -47,6 +47,24 @@ eachDatabase("stores the other samples when an agent reports an absurd number of
     (await readMetricMinutes(db, id, range)).map(({ runsWaiting, runsFailed }) => [runsWaiting, runsFailed]);
   assert.deepEqual(await runsOf(other.id), [[2, 1]]);
   assert.deepEqual(await runsOf(odd.id), [[2_147_483_647, 2_147_483_647]]);
+});
+
+eachDatabase("the newest minute of a deployment has the tokens that its agent reported", async (db) => {
+  const world = await makeWorld(db);
+  const [counted, other] = [await makeDeployment(db, world), await makeDeployment(db, world)];
+  const session = await openSession(db, world.listenerId);
+  const now = new Date().toISOString();
+  await addMetricSamples(db, session, [
+    sample(counted.id, now, { input_tokens: 900, output_tokens: 40 }),
+    sample(other.id, now),
+  ]);
+  const latest = await readLatestMetrics(db);
+  const tokensOf = (id: string) => {
+    const found = latest.find(({ deploymentId }) => deploymentId === id);
+    return [found?.inputTokens, found?.outputTokens];
+  };
+  assert.deepEqual(tokensOf(counted.id), [900, 40]);
+  assert.deepEqual(tokensOf(other.id), [null, null]);
 });
 
 eachDatabase("samples of one minute are one row, and only the listener's newest session adds to it", async (db) => {

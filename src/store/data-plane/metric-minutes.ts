@@ -148,6 +148,9 @@ export interface LatestMetrics {
   runsRunning: number | null;
   runsFailed: number | null;
   runsRecovered: number | null;
+  /** null: the server does not report tokens. */
+  inputTokens: number | null;
+  outputTokens: number | null;
 }
 
 /** Returns the health of every deployment, and its newest minute. */
@@ -155,10 +158,10 @@ export async function readLatestMetrics(db: Db): Promise<LatestMetrics[]> {
   const { rows } = await db.query<LatestMetrics>(sql`
     select d.id as "deploymentId", d.slug, d.health, m.replicas, m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib",
            m.runs_waiting as "runsWaiting", m.runs_running as "runsRunning", m.runs_failed as "runsFailed",
-           m.runs_recovered as "runsRecovered"
+           m.runs_recovered as "runsRecovered", m.input_tokens as "inputTokens", m.output_tokens as "outputTokens"
       from deployments d left join (
         select distinct on (deployment_id) deployment_id, replicas, cpu_cores, memory_mib, runs_waiting, runs_running,
-               runs_failed, runs_recovered
+               runs_failed, runs_recovered, input_tokens, output_tokens
           from metric_minutes where at > now() - interval '3 minutes' order by deployment_id, at desc
       ) m on m.deployment_id = d.id order by d.id`);
   return rows;
