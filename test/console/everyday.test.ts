@@ -341,3 +341,23 @@ test("the first revision of a new deployment has the variables of the chosen gro
   assert.equal((await client.listRevisions({ deployment_id: grouped.id })).resources.length, 1);
   await page.context().close();
 });
+
+test("the log of a revision that reuses a build leads to the revision that built it", async () => {
+  const built = await client.createDeployment({
+    body: {
+      name: "built-once",
+      source: "internal_template",
+      source_config: { template_id: "node-server", deployment_type: "dev" },
+      source_revision_config: {},
+    },
+  });
+  const ids = { deployment_id: built.id, revision_id: built.latest_revision_id ?? "" };
+  assert.equal((await client.waitForRevision(ids)).status, "DEPLOYED");
+  await client.redeployRevision(ids);
+  const page = await open({ path: `${addressOf(built)}/revisions` });
+  await page.getByRole("region", { name: "Build log of revision 2" }).getByText("reusing its artifact").waitFor();
+  await page.getByRole("link", { name: "First used by revision 1" }).click();
+  const first = page.getByRole("region", { name: "Build log of revision 1" });
+  await first.getByText("Read the configuration").waitFor();
+  await page.context().close();
+});

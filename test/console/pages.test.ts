@@ -88,7 +88,7 @@ const failed = addressOf(broken);
 pages[failed] = (page) => page.getByRole("region", { name: "Health" }).waitFor();
 pages[`${failed}/revisions`] = (page) => page.locator(".line.first-bad").waitFor();
 pages[`${failed}/revisions?only=failed`] = (page) => page.locator(".line.first-bad").waitFor();
-pages[`${failed}/playground`] = (page) => page.getByRole("link", { name: "See why it failed" }).waitFor();
+pages[`${failed}/playground`] = (page) => page.getByRole("heading", { name: "Nothing serves yet" }).waitFor();
 pages[`${failed}/revisions?only=served`] = (page) => page.getByText("No revision has served yet").waitFor();
 
 interface Seen {

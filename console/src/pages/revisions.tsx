@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronRight, FlaskConical } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
@@ -10,6 +10,7 @@ import { RevisionCause } from "../parts/cause.tsx";
 import { dayOf, dayText } from "../parts/day-text.ts";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
+import { ReusedBuild } from "../parts/reused-build.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
 import { RevisionHeading } from "../parts/revision-heading.tsx";
@@ -22,6 +23,7 @@ import { type RevisionFilter, revisionFilters } from "../search.ts";
 import { useSession } from "../session.tsx";
 
 const pageSize = 20;
+const shownMax = 100;
 
 /** The number of events read for one deployment. A revision has at most about ten. */
 const eventsMax = 1_000;
@@ -31,7 +33,7 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const [shown, setShown] = useState(pageSize);
   const { id } = deployment;
-  const { only } = useSearch({ strict: false });
+  const { only, revision: linked } = useSearch({ strict: false });
   const revisions = useQuery({
     queryKey: ["deployment", id, "revisions", shown, only],
     queryFn: ({ signal }) => {
@@ -48,6 +50,11 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
         { signal },
       ),
   });
+  // A link may lead to an older revision than those that are shown.
+  const isBehind = linked !== undefined && revisions.data?.resources.every(({ id }) => id !== linked) === true;
+  useEffect(() => {
+    if (isBehind) setShown(shownMax);
+  }, [isBehind]);
   if (revisions.isPending) return <Loading what="the revisions" />;
   if (revisions.isError) return <Failure error={revisions.error} retry={() => void revisions.refetch()} />;
   const rows = revisions.data.resources;
@@ -74,8 +81,8 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
           </ol>
         </section>
       ))}
-      {rows.length === shown && shown < 100 && (
-        <button type="button" onClick={() => setShown(Math.min(100, shown + pageSize))}>
+      {rows.length === shown && shown < shownMax && (
+        <button type="button" onClick={() => setShown(Math.min(shownMax, shown + pageSize))}>
           Older revisions
         </button>
       )}
@@ -134,7 +141,14 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   const { revision: linked } = useSearch({ strict: false });
   const isActive = deployment.active_revision_id === revision.id;
   const isNewest = deployment.latest_revision_id === revision.id;
-  const [isOpen, setOpen] = useState(isNewest || linked === revision.id);
+  const isLinked = linked === revision.id;
+  const [isOpen, setOpen] = useState(isNewest || isLinked);
+  const item = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (!isLinked) return;
+    setOpen(true);
+    if (!isNewest) item.current?.scrollIntoView({ block: "start" });
+  }, [isLinked, isNewest]);
   // The list of revisions may contain a new revision before the deployment names it as its latest.
   const [wasNewest, setWasNewest] = useState(isNewest);
   if (isNewest && !wasNewest) {
@@ -144,7 +158,11 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   // A revision that runs known code has no build to show: what it changed is what people look for.
   const [isDiffOpen, setDiffOpen] = useState(isChangeOnly(revision));
   return (
-    <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${numberText(revision)}`}>
+    <li
+      ref={item}
+      className={`card revision ${isActive ? "active" : ""}`}
+      aria-label={`Revision ${numberText(revision)}`}
+    >
       <div className="revision-head">
         <button
           type="button"
@@ -173,6 +191,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
           of={numberText(revision)}
           question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }}
           isBrief={isChangeOnly(revision)}
+          builder={<ReusedBuild deployment={deployment} revisionId={revision.id} />}
         />
       )}
       {isOpen && <RevisionIds revision={revision} />}

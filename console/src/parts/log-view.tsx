@@ -1,8 +1,9 @@
 import { Download as DownloadIcon } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
 import { isPassing } from "../../../src/client/failure.ts";
 import type { LogEntry } from "../../../src/contract/logs/log.ts";
+import { reusedArtifactLine } from "../../../src/domain/reused-artifact.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { useIsVisible } from "../visibility.ts";
@@ -123,12 +124,15 @@ export function BuildLog({
   question,
   of,
   isBrief = false,
+  builder,
 }: {
   question: FollowLogs;
   /** The number of its revision, because a page may show several logs. */
   of?: string;
   /** Expects no build: shows nothing until there is more than a sentence. */
   isBrief?: boolean;
+  /** Shown where the log says that another revision built the artifact. */
+  builder?: ReactNode;
 }) {
   const { lines, isOver, problem } = useLog(question, linesMax);
   const name = of === undefined ? "Build log" : `Build log of revision ${of}`;
@@ -139,7 +143,11 @@ export function BuildLog({
   if (problem === null && (isBrief || isOver) && (isSentence || (isBrief && lines.length === 0)))
     return (
       <section aria-label={name} aria-busy={!isOver}>
-        {only !== undefined && <p className="softer">{only.message}</p>}
+        {only !== undefined && (
+          <p className="softer">
+            {only.message} {only.message === reusedArtifactLine && builder}
+          </p>
+        )}
       </section>
     );
   const numbers = new Map(lines.map(({ id }, index) => [id, index + 1]));
@@ -177,6 +185,7 @@ export function BuildLog({
           </details>
         );
       })}
+      {lines.some(({ message }) => message === reusedArtifactLine) && <p>{builder}</p>}
     </section>
   );
 }

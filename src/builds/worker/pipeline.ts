@@ -4,6 +4,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import type { Artifact, Engine } from "../../contract/listeners/assignment.ts";
 import type { AddedFile } from "../../domain/detection/presets.ts";
 import { engines } from "../../domain/engines.ts";
+import { reusedArtifactLine } from "../../domain/reused-artifact.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
@@ -43,7 +44,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   const kept = await readArtifact(target);
   const isHiding = request.isDefaultKept && kept?.engine === "file";
   if (kept !== undefined && !isHiding && (await isUsable(kept, request.target))) {
-    context.log.say("This source was built before: reusing its artifact.");
+    context.log.say(reusedArtifactLine);
     return { ok: true, artifact: kept, cached: true, steps: [] };
   }
   const { target: wanted } = request;

@@ -2,6 +2,7 @@ import type { FollowLogs } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { LogEntry, LogLevel } from "../../contract/logs/log.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
+import { builderLookupMax, builderOf, reusedArtifactLine } from "../../domain/reused-artifact.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { parseMoment, parseWhole, shortId } from "../terminal/text.ts";
@@ -48,22 +49,17 @@ export async function logs(session: Session, [name]: string[], given: LogsOption
   const entries = await client.tailLogs(query, tail, signal);
   for (const entry of entries) print(entry);
   if (entries.length === 0 && tail > 0) terminal.say(noLines(options));
-  if (entries.some(({ message }) => message === reused)) await nameBuilder(session, deployment, query.revision_id);
+  if (entries.some(({ message }) => message === reusedArtifactLine))
+    await nameBuilder(session, deployment, query.revision_id);
 }
-
-/** What the build log of a revision says that needed no build. */
-const reused = "This source was built before: reusing its artifact.";
-
-const revisionsMax = 100;
 
 /** Names the revision that built the artifact of another one, because its log has the build. */
 async function nameBuilder(session: Session, { id, name }: Deployment, revisionId: string | undefined): Promise<void> {
   const client = await session.client();
-  const query = { deployment_id: id, limit: revisionsMax };
+  const query = { deployment_id: id, limit: builderLookupMax };
   const { resources } = await client.listRevisions(query, { signal: session.signal });
-  const digest = resources.find((one) => one.id === revisionId)?.artifact_digest;
-  const builder = digest == null ? undefined : resources.findLast((one) => one.artifact_digest === digest);
-  if (builder === undefined || builder.id === revisionId) return;
+  const builder = builderOf(resources, revisionId);
+  if (builder === null) return;
   session.terminal.say(
     `Revision ${builder.number ?? shortId(builder.id)} built it: pierhead logs ${name} --build --revision ${shortId(builder.id)}`,
   );

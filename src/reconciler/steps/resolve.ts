@@ -6,6 +6,7 @@ import type { Failure } from "../../contract/revisions/failure.ts";
 import { failure } from "../../domain/failures.ts";
 import { parseImageReference } from "../../domain/image-reference.ts";
 import { publicVariables } from "../../domain/public-variables.ts";
+import { reusedArtifactLine } from "../../domain/reused-artifact.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
@@ -137,7 +138,7 @@ async function logNothingToBuild({ store }: StepDeps, revision: RevisionRow): Pr
     stream: "pierhead",
     level: "INFO",
     logged_at: store.now(),
-    message: "This source was built before: reusing its artifact.",
+    message: reusedArtifactLine,
     line_key: `nothing to build for ${revision.id}`,
   } as const;
   await store.appendLog([entry]);
