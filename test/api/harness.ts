@@ -196,7 +196,8 @@ async function ask(
 ): Promise<Answer> {
   const own = key === null || key === undefined ? {} : { "x-api-key": key };
   const answer = await api.inject({ method: "GET", ...options, headers: { ...own, ...options.headers } });
-  const isJson = String(answer.headers["content-type"]).includes("json") && answer.payload !== "";
+  const { "content-type": type, "content-encoding": coding } = answer.headers;
+  const isJson = String(type).includes("json") && coding === undefined && answer.payload !== "";
   return {
     status: answer.statusCode,
     headers: answer.headers,

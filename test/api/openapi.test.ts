@@ -104,6 +104,19 @@ test("the document names the address that it was requested at, and its version i
   }
 });
 
+test("document and reference page are sent compressed, and not again to a client that has them", async () => {
+  for (const url of ["/openapi.json", "/docs"]) {
+    const whole = await t.ask({ url, key: null });
+    const { etag } = whole.headers;
+    assert.match(String(etag), /^"[\w-]{22}"$/, url);
+    const small = await t.ask({ url, key: null, headers: { "accept-encoding": "gzip" } });
+    assert.equal(small.headers["content-encoding"], "gzip", url);
+    assert.ok(Number(small.headers["content-length"]) < whole.text.length / 5, url);
+    const known = await t.ask({ url, key: null, headers: { "if-none-match": String(etag) } });
+    assert.deepEqual([known.status, known.text], [304, ""], url);
+  }
+});
+
 test("the reference page shows every operation", async () => {
   for (const url of ["/docs", "/redoc", "/api-host/docs"]) {
     const { text } = await t.ask({ url, key: null });

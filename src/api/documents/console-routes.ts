@@ -1,22 +1,11 @@
-import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { promisify } from "node:util";
-import { gzip as gzipNow } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { errors } from "../../contract/error.ts";
 import { htmlText, pagePolicy, pageStyle } from "../http/page-style.ts";
 import { mountOf } from "../http/path-prefixes.ts";
 import type { Api } from "../http/route.ts";
-
-/** A file of the console as it is sent. */
-interface ConsoleFile {
-  type: string;
-  bytes: Buffer;
-  /** null: the bytes are compressed already. */
-  gzipped: Buffer | null;
-  etag: string;
-}
+import { answerWith, type StaticFile, staticFile } from "./static-file.ts";
 
 /**
  * The console may only load its own files and call its own server, and no text can become script. Its styles are one
@@ -70,8 +59,8 @@ const pageUrls = [
  * Reads the files on the first request that finds them and caches them. Requests look files up by name and never open
  * one.
  */
-function createConsoleFiles(directory: string | null): () => Promise<ReadonlyMap<string, ConsoleFile>> {
-  let known: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
+function createConsoleFiles(directory: string | null): () => Promise<ReadonlyMap<string, StaticFile>> {
+  let known: Promise<ReadonlyMap<string, StaticFile>> | undefined;
   return async () => {
     if (directory === null) return new Map();
     known ??= readFiles(directory);
@@ -82,7 +71,7 @@ function createConsoleFiles(directory: string | null): () => Promise<ReadonlyMap
   };
 }
 
-async function readFiles(directory: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+async function readFiles(directory: string): Promise<ReadonlyMap<string, StaticFile>> {
   try {
     const entries = await readdir(directory, { recursive: true, withFileTypes: true });
     const names = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
@@ -97,13 +86,9 @@ async function readFiles(directory: string): Promise<ReadonlyMap<string, Console
   }
 }
 
-const gzip = promisify(gzipNow);
-
-async function consoleFile(name: string, bytes: Buffer): Promise<ConsoleFile> {
-  const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+function consoleFile(name: string, bytes: Buffer): Promise<StaticFile> {
   const type = types[path.extname(name)] ?? "application/octet-stream";
-  const gzipped = type === types[".woff2"] ? null : await gzip(bytes);
-  return { type, bytes, gzipped, etag: `"${digest}"` };
+  return staticFile(bytes, type, { isCompressed: type === types[".woff2"] });
 }
 
 const types: Readonly<Record<string, string>> = {
@@ -114,12 +99,9 @@ const types: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): FastifyReply {
-  reply.headers({ etag: file.etag, vary: "accept-encoding, origin" }).type(file.type);
-  if (request.headers["if-none-match"] === file.etag) return reply.code(304).send();
-  const isAccepted = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
-  if (file.gzipped === null || !isAccepted) return reply.send(file.bytes);
-  return reply.header("content-encoding", "gzip").send(file.gzipped);
+function send(request: FastifyRequest, reply: FastifyReply, file: StaticFile): FastifyReply {
+  const { status, headers, bytes } = answerWith(request, file);
+  return reply.code(status).headers(headers).send(bytes);
 }
 
 const missingPage = `<!doctype html>

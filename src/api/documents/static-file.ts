@@ -1,0 +1,32 @@
+import { createHash } from "node:crypto";
+import { promisify } from "node:util";
+import { gzip as gzipNow } from "node:zlib";
+import type { FastifyRequest } from "fastify";
+
+/** Content that is the same for all callers, in the forms in which it is sent. */
+export interface StaticFile {
+  type: string;
+  bytes: Buffer;
+  /** null: the bytes are compressed already. */
+  gzipped: Buffer | null;
+  etag: string;
+}
+
+const gzip = promisify(gzipNow);
+
+export async function staticFile(bytes: Buffer, type: string, { isCompressed = false } = {}): Promise<StaticFile> {
+  const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+  return { type, bytes, gzipped: isCompressed ? null : await gzip(bytes), etag: `"${digest}"` };
+}
+
+/** Returns the answer to a request for a file. It copies nothing, because anonymous callers may ask for files without end. */
+export function answerWith(
+  { headers }: FastifyRequest,
+  { type, bytes, gzipped, etag }: StaticFile,
+): { status: number; headers: Record<string, string>; bytes: Buffer } {
+  const common = { etag, vary: "accept-encoding, origin", "content-type": type };
+  if (headers["if-none-match"] === etag) return { status: 304, headers: common, bytes: Buffer.alloc(0) };
+  const isAccepted = /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
+  if (gzipped === null || !isAccepted) return { status: 200, headers: common, bytes };
+  return { status: 200, headers: { ...common, "content-encoding": "gzip" }, bytes: gzipped };
+}
