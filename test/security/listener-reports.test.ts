@@ -73,3 +73,21 @@ test("samples of the future must not be kept without end", async () => {
     select at from metric_minutes where at > now() + interval '50 minutes'`);
   assert.equal(kept.rows.length, 1, "the clock of a listener may be ahead");
 });
+
+test("a listener that calls on hundreds of connections must wait for its turn, and is refused beyond its queue", async () => {
+  const calls: [method: "GET" | "POST", path: string, body?: object][] = [
+    ["POST", "/dp/v1/heartbeat"],
+    ["GET", "/dp/v1/desired?after=0&wait=0"],
+    ["GET", "/dp/v1/builds?wait=0"],
+    ["POST", "/dp/v1/image-removals", { ended: null }],
+    ["GET", `/dp/v1/deployments/${own.id}/secrets?secret_set_id=${own.id}`],
+    ["POST", "/dp/v1/status", { reports: [] }],
+  ];
+  for (const call of calls) {
+    const answers = await Promise.all(Array.from({ length: 600 }, () => listener.call(...call)));
+    const statuses = new Set(answers.map(({ status }) => status));
+    assert.ok(statuses.has(429), `${call[1]} answered ${[...statuses]}`);
+    assert.ok(statuses.size > 1, `${call[1]} is served meanwhile`);
+  }
+  assert.equal((await listener.call("POST", "/dp/v1/heartbeat")).status, 200);
+});

@@ -11,7 +11,6 @@ import { operations } from "../../contract/operations.ts";
 import { type BuildOrderRow, endBuildOrder, findBuildOrder, listBuildOrders } from "../../store/builds/build-orders.ts";
 import { claimImageRemoval, endImageRemoval } from "../../store/builds/image-removals.ts";
 import { checkEpoch } from "../../store/data-plane/listener-sessions.ts";
-import type { Db } from "../../store/engine/database.ts";
 import { appendBuildLog } from "../../store/logs/log-entries.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { isSignedText, signText } from "../../store/secrets/signature.ts";
@@ -19,7 +18,7 @@ import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, listenerRoute, openRoute } from "../http/route.ts";
 import { sessionOf } from "./listener-session.ts";
-import type { ReportTurns } from "./report-turns.ts";
+import type { TurnsByKind } from "./listener-turns.ts";
 
 /** Interval at which a waiting listener's builds are compared. */
 const pollMs = 500;
@@ -34,39 +33,54 @@ const serversTriedMax = 9;
 const longestDownloadMs = 3_600_000;
 
 /** Adds the routes by which listeners build images in their clusters, and remove them from their registries. */
-export function addBuildRoutes(api: Api, turns: ReportTurns): void {
+export function addBuildRoutes(api: Api, turns: TurnsByKind): void {
   const { db, sealer, settings } = api.deps;
 
   listenerRoute(api, operations.listBuildOrders, async ({ principal, request, query, signal }) => {
     const session = sessionOf(principal, request);
-    await checkEpoch(db, session);
-    const orders = await waitForOrders(db, session.listenerId, query, signal);
+    const { listenerId } = session;
+    const inTurn = <T>(act: () => Promise<T>) => turns.calls.take(listenerId, act, signal);
+    await inTurn(() => checkEpoch(db, session));
+    const orders = await waitForOrders(() => inTurn(() => listBuildOrders(db, listenerId)), query, signal);
     return { items: orders.map((order) => orderOf(order, sealer)) };
   });
 
-  listenerRoute(api, operations.reportBuild, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.reportBuild, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
-    await checkEpoch(db, session);
-    const order = await findBuildOrder(db, body.build_id);
-    if (order === undefined || order.listener_id !== session.listenerId) return { is_wanted: false };
+    const { listenerId } = session;
+    const order = await turns.calls.take(
+      listenerId,
+      async () => {
+        await checkEpoch(db, session);
+        return findBuildOrder(db, body.build_id);
+      },
+      signal,
+    );
+    if (order === undefined || order.listener_id !== listenerId) return { is_wanted: false };
     const ids = { deployment_id: order.deployment_id, revision_id: order.revision_id };
     if (body.lines.length > 0 && (await isDiskLow(settings.dataDir, { reserveMib: settings.diskReserveMib })))
       throw errors.diskFull();
-    await turns.take(session.listenerId, () =>
-      appendBuildLog(db, { listenerId: session.listenerId, lines: body.lines, ids }),
-    );
+    await turns.reports.take(listenerId, () => appendBuildLog(db, { listenerId, lines: body.lines, ids }), signal);
     if (body.end !== null) await endBuildOrder(db, order.id, body.end);
     return { is_wanted: body.end === null };
   });
 
-  listenerRoute(api, operations.claimImageRemoval, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.claimImageRemoval, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
-    await checkEpoch(db, session);
-    if (body.ended !== null) await endImageRemoval(db, session.listenerId, body.ended);
-    return { removal: await claimImageRemoval(db, session.listenerId) };
+    const claim = async () => {
+      await checkEpoch(db, session);
+      if (body.ended !== null) await endImageRemoval(db, session.listenerId, body.ended);
+      return claimImageRemoval(db, session.listenerId);
+    };
+    return { removal: await turns.calls.take(session.listenerId, claim, signal) };
   });
 
-  // The builder in the cluster has no key, so the URL itself is what permits the download, until the build ends.
+  addContextRoute(api);
+}
+
+/** The builder in the cluster has no key, so the URL itself is what permits the download, until the build ends. */
+function addContextRoute(api: Api): void {
+  const { db, sealer, settings } = api.deps;
   openRoute(api, operations.getBuildContext, async ({ params, query, takeOver, signal }) => {
     const signed = { id: params.build_id, expiresAt: new Date(query.expires_at) };
     const isValid = isSignedText(sealer, boundTo(signed), query.signature) && signed.expiresAt > db.now();
@@ -111,14 +125,13 @@ async function openShared({ contexts, logger }: ApiDeps, order: BuildOrderRow, s
 
 /** Returns the builds as soon as they differ from those that the listener knows, or when the wait is over. */
 async function waitForOrders(
-  db: Db,
-  listenerId: string,
+  list: () => Promise<BuildOrderRow[]>,
   { wait, known = "" }: BuildOrdersQuery,
   signal: AbortSignal,
 ): Promise<BuildOrderRow[]> {
   const end = performance.now() + wait * 1_000;
   for (;;) {
-    const orders = await listBuildOrders(db, listenerId);
+    const orders = await list();
     const ids = orders.map(({ id }) => id);
     if (!knowsBuilds(known, ids) || performance.now() >= end || signal.aborted) return orders;
     await pause(pollMs, signal);

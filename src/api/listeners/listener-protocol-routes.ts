@@ -29,8 +29,8 @@ import { AssignmentNotifier } from "./assignment-notifier.ts";
 import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts";
 import { addBuildRoutes } from "./build-routes.ts";
 import { sessionOf } from "./listener-session.ts";
+import { createTurns, type TurnsByKind } from "./listener-turns.ts";
 import { LogRates } from "./log-rates.ts";
-import { ReportTurns } from "./report-turns.ts";
 import { addTunnelRoutes } from "./tunnel-routes.ts";
 
 const protocolsSpoken = [1];
@@ -46,17 +46,15 @@ const pageMax = 500;
  * first.
  */
 export function addListenerProtocol(api: Api): void {
-  const turns = new ReportTurns(api.deps.listenerId);
-  // A rollout must not wait for batches of log lines.
-  const statusTurns = new ReportTurns(api.deps.listenerId);
-  addSessionRoutes(api);
-  addDesiredRoutes(api, statusTurns);
-  addReportRoutes(api, { turns, statusTurns });
+  const turns = createTurns(api.deps.listenerId);
+  addSessionRoutes(api, turns);
+  addDesiredRoutes(api, turns);
+  addReportRoutes(api, turns);
   addBuildRoutes(api, turns);
-  addTunnelRoutes(api);
+  addTunnelRoutes(api, turns.calls);
 }
 
-function addSessionRoutes(api: Api): void {
+function addSessionRoutes(api: Api, turns: TurnsByKind): void {
   const { db } = api.deps;
 
   enrollmentRoute(api, operations.enrollListener, async ({ principal }) => {
@@ -67,14 +65,14 @@ function addSessionRoutes(api: Api): void {
     return { listener_id: listenerId, listener_key: key.key };
   });
 
-  listenerRoute(api, operations.openListenerSession, async ({ principal, body }) => {
+  listenerRoute(api, operations.openListenerSession, async ({ principal, body, signal }) => {
     if (!body.protocols.some((one) => protocolsSpoken.includes(one))) throw errors.protocolUnknown(protocolsSpoken);
-    const session = await openListenerSession(db, principal.listenerId, {
-      instanceId: body.instance_id,
-      version: body.version,
-      facts: factsOf(body),
-      leaseMs: listenerLeaseMs,
-    });
+    const opening = { instanceId: body.instance_id, version: body.version, facts: factsOf(body) };
+    const session = await turns.sessions.take(
+      principal.listenerId,
+      () => openListenerSession(db, principal.listenerId, { ...opening, leaseMs: listenerLeaseMs }),
+      signal,
+    );
     return {
       session_id: session.sessionId,
       listener_id: session.listenerId,
@@ -85,33 +83,40 @@ function addSessionRoutes(api: Api): void {
     };
   });
 
-  listenerRoute(api, operations.closeListenerSession, async ({ principal, request }) => {
-    await closeListenerSession(db, sessionOf(principal, request));
+  listenerRoute(api, operations.closeListenerSession, async ({ principal, request, signal }) => {
+    const session = sessionOf(principal, request);
+    await turns.sessions.take(session.listenerId, () => closeListenerSession(db, session), signal);
     return undefined;
   });
 
-  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request }) => {
+  listenerRoute(api, operations.sendHeartbeat, async ({ principal, request, signal }) => {
     const session = sessionOf(principal, request);
-    await renewListenerSession(db, session, listenerLeaseMs);
-    const orders = await readListenerOrders(db, session.listenerId);
+    const renew = async () => {
+      await renewListenerSession(db, session, listenerLeaseMs);
+      return readListenerOrders(db, session.listenerId);
+    };
+    const orders = await turns.sessions.take(session.listenerId, renew, signal);
     return { ...orders, key_ends_at: principal.keyEndsAt?.toISOString() ?? null };
   });
 }
 
-function addDesiredRoutes(api: Api, turns: ReportTurns): void {
+function addDesiredRoutes(api: Api, turns: TurnsByKind): void {
   const { db, sealer } = api.deps;
   const notifier = new AssignmentNotifier(db);
 
   listenerRoute(api, operations.getDesired, async ({ principal, request, query, signal, takeOver }) => {
     const session = sessionOf(principal, request);
-    await checkEpoch(db, session);
-    // A cursor from the future: this database was restored from a backup that is older than the listener's state.
-    if (query.after > (await readListenerVersion(db, session.listenerId))) throw errors.desiredGone();
     const { listenerId } = session;
+    const inTurn = <T>(act: () => Promise<T>) => turns.calls.take(listenerId, act, signal);
+    await inTurn(async () => {
+      await checkEpoch(db, session);
+      // A cursor from the future: this database was restored from a backup that is older than the listener's state.
+      if (query.after > (await readListenerVersion(db, listenerId))) throw errors.desiredGone();
+    });
     // A long poll outlives its authentication, so an expired or revoked key must not read more or renew the session.
     const checkKey = () => findListenerPrincipal(api.keyring, credentialsOf(request.headers));
     const read = async (after: number) => {
-      const page = await readDesired(db, listenerId, { after, limit: pageMax });
+      const page = await inTurn(() => readDesired(db, listenerId, { after, limit: pageMax }));
       await checkKey();
       return page;
     };
@@ -119,18 +124,23 @@ function addDesiredRoutes(api: Api, turns: ReportTurns): void {
     if (!wantsStream(request)) return waitForDesired({ read, wait }, query, signal);
     const renew = async (after: number) => {
       await checkKey();
-      if (after > (await renewListenerSession(db, session, listenerLeaseMs))) throw errors.desiredGone();
+      const newest = await inTurn(() => renewListenerSession(db, session, listenerLeaseMs));
+      if (after > newest) throw errors.desiredGone();
     };
     const source: AssignmentSource = { read, wait, renew };
     await streamAssignments(takeOver(streamHeaders), source, { after: query.after, signal });
     return { items: [], rv: query.after, more: false };
   });
 
-  listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query }) => {
+  listenerRoute(api, operations.getSecretValues, async ({ principal, request, params, query, signal }) => {
     const session = sessionOf(principal, request);
     const { listenerId } = session;
     const key = { listenerId, deploymentId: params.deployment_id, secretSetId: query.secret_set_id };
-    const [, found] = await Promise.all([checkEpoch(db, session), findSecretSet(db, sealer, key)]);
+    const [, found] = await turns.calls.take(
+      listenerId,
+      () => Promise.all([checkEpoch(db, session), findSecretSet(db, sealer, key)]),
+      signal,
+    );
     if (found === undefined) throw errors.secretSetNotFound(query.secret_set_id);
     const { tenantId, values } = found;
     const injected = await api.deps.databaseEnvironment({ id: params.deployment_id, tenantId }, values);
@@ -138,25 +148,27 @@ function addDesiredRoutes(api: Api, turns: ReportTurns): void {
     return { values: { ...values, ...tracing, ...injected } };
   });
 
-  listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.compareInventory, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    const { unknown, isBehind, isAhead } = await turns.take(session.listenerId, () =>
-      compareInventory(db, session.listenerId, body),
+    const { unknown, isBehind, isAhead } = await turns.statuses.take(
+      session.listenerId,
+      () => compareInventory(db, session.listenerId, body),
+      signal,
     );
     if (isAhead) throw errors.desiredGone();
     return { unknown, is_behind: isBehind };
   });
 }
 
-function addReportRoutes(api: Api, { turns, statusTurns }: Record<"turns" | "statusTurns", ReportTurns>): void {
+function addReportRoutes(api: Api, turns: TurnsByKind): void {
   const { db, settings } = api.deps;
   const rates = new LogRates(settings.logLinesPerS);
 
-  listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.reportStatus, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    await statusTurns.take(session.listenerId, () => storeReports(db, session, body.reports));
+    await turns.statuses.take(session.listenerId, () => storeReports(db, session, body.reports), signal);
     return undefined;
   });
 
@@ -164,20 +176,21 @@ function addReportRoutes(api: Api, { turns, statusTurns }: Record<"turns" | "sta
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     await checkDisk(api);
-    await turns.take(session.listenerId, async () => {
+    const append = async () => {
       const lines = settings.logLinesPerS === 0 ? body.lines : await withinRates(db, rates, { ...session, ...body });
       await appendReplicaLog(db, { listenerId: session.listenerId, lines, signal });
-    });
+    };
+    await turns.reports.take(session.listenerId, append, signal);
     return undefined;
   });
 
-  listenerRoute(api, operations.sendMetrics, async ({ principal, request, body }) => {
+  listenerRoute(api, operations.sendMetrics, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
     await checkDisk(api);
     for (let from = 0; from < body.samples.length; from += samplesAtOnce[db.kind]) {
       const some = body.samples.slice(from, from + samplesAtOnce[db.kind]);
-      await turns.take(session.listenerId, () => addMetricSamples(db, session, some));
+      await turns.reports.take(session.listenerId, () => addMetricSamples(db, session, some), signal);
     }
     return undefined;
   });

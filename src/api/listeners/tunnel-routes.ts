@@ -16,12 +16,13 @@ import type { Api } from "../http/route.ts";
 import { askedUpgrade } from "../http/take-upgrade.ts";
 import { readUuid } from "../validation/uuid-text.ts";
 import { sessionOf } from "./listener-session.ts";
+import type { ListenerTurns } from "./listener-turns.ts";
 
 /** A replica of the same control plane answers sooner. */
 const hopTimeoutMs = 5_000;
 
 /** Adds the paths on which listeners take orders for connections, and open them (decision 0074). */
-export function addTunnelRoutes(api: Api): void {
+export function addTunnelRoutes(api: Api, turns: ListenerTurns): void {
   const { db, tunnels } = api.deps;
   const find = (request: FastifyRequest) => findListenerPrincipal(api.keyring, credentialsOf(request.headers));
   const onRequest = async (request: FastifyRequest) => {
@@ -31,7 +32,9 @@ export function addTunnelRoutes(api: Api): void {
   };
   const sessionOfCall = async (request: FastifyRequest) => {
     const session = sessionOf(request.principal as ListenerPrincipal, request);
-    await checkEpoch(db, session);
+    const left = new AbortController();
+    request.raw.socket.once("close", () => left.abort());
+    await turns.take(session.listenerId, () => checkEpoch(db, session), left.signal);
     return session;
   };
   const common = { method: "GET" as const, exposeHeadRoute: false, onRequest };

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ListenerTurns } from "../../src/api/listeners/listener-turns.ts";
+import { ApiError } from "../../src/contract/error.ts";
+
+/** Signal of a sender that does not leave. */
+const stays = new AbortController().signal;
+
+/** Work that the test ends. */
+function work(name: string, began: string[]) {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const act = () => {
+    began.push(name);
+    return promise;
+  };
+  return { act, end: resolve, fail: reject };
+}
+
+test("calls of one listener take turns, also after a failure, and those of others run meanwhile", async () => {
+  const turns = new ListenerTurns("own");
+  const began: string[] = [];
+  const [first, second, other] = ["first", "second", "other"].map((name) => work(name, began));
+  assert.ok(first && second && other);
+  const failed = assert.rejects(turns.take("a", first.act, stays), /gone/);
+  const next = turns.take("a", second.act, stays);
+  const beside = turns.take("b", other.act, stays);
+  other.end();
+  await beside;
+  assert.deepEqual(began, ["first", "other"]);
+  first.fail(new Error("gone"));
+  await failed;
+  second.end();
+  await next;
+  assert.deepEqual(began, ["first", "other", "second"]);
+});
+
+test("calls of the server's own listener, which serves all workspaces, do not wait for each other", async () => {
+  const turns = new ListenerTurns("own");
+  const began: string[] = [];
+  const [first, second] = ["first", "second"].map((name) => work(name, began));
+  assert.ok(first && second);
+  const both = [turns.take("own", first.act, stays), turns.take("own", second.act, stays)];
+  assert.deepEqual(began, ["first", "second"]);
+  first.end();
+  second.end();
+  await Promise.all(both);
+});
+
+const isRefused = (error: unknown) => error instanceof ApiError && error.code === "tooManyRequests";
+
+test("a call whose sender has left leaves the queue and never runs, and the next one takes its turn", async () => {
+  const turns = new ListenerTurns("own");
+  const began: string[] = [];
+  const [first, second, third] = ["first", "second", "third"].map((name) => work(name, began));
+  assert.ok(first && second && third);
+  const running = turns.take("a", first.act, stays);
+  const sender = new AbortController();
+  const left = assert.rejects(turns.take("a", second.act, sender.signal), isRefused);
+  const last = turns.take("a", third.act, stays);
+  sender.abort();
+  await left;
+  await assert.rejects(turns.take("a", second.act, sender.signal), isRefused, "it left before it could wait");
+  first.end();
+  third.end();
+  await Promise.all([running, last]);
+  assert.deepEqual(began, ["first", "third"]);
+});
+
+test("a listener whose calls do not end can let only so many wait, and other listeners do not notice", async () => {
+  const turns = new ListenerTurns("own");
+  const blocked = work("blocked", []);
+  const running = turns.take("a", blocked.act, stays);
+  const leaving = new AbortController();
+  const waiting = Array.from({ length: 300 }, () => turns.take("a", async () => "served", leaving.signal));
+  const settled = Promise.allSettled(waiting);
+  const early = await Promise.race([Promise.any(waiting.map((one) => one.then(String, isRefused))), settled]);
+  assert.equal(early, true, "those beyond the limit are refused while the others wait");
+  assert.equal(await turns.take("b", async () => "served", stays), "served");
+  leaving.abort();
+  blocked.end();
+  await Promise.all([running, settled]);
+  assert.equal(await turns.take("a", async () => "served", stays), "served");
+});
