@@ -8,7 +8,7 @@ import { answerWith, type StaticFile, staticFile } from "./static-file.ts";
 
 /**
  * Serves the description of the API: `/openapi.json` for programs, `/docs` and `/redoc` for people (contract 1.1). Both are made once,
- * because anyone may ask for them: encoding the document takes 9 ms, in which the server answers nobody else.
+ * because anyone may ask for them: encoding the document takes 9 ms, in which the server answers no other request.
  */
 export function addDocuments(api: Api): void {
   const made = new Map<string, Promise<Record<"document" | "page", StaticFile>>>();
