@@ -33,8 +33,12 @@ export class GitFailure extends Error {
   }
 }
 
+/** What git may take of memory for one object. Code hosts accept files of 100 MB. */
+export const objectMibMax = 128;
+
 /** Reason for each pattern of git's output. The first match counts. */
 const meanings: [RegExp, GitFailureReason][] = [
+  [/attempting to allocate .* over limit/i, "TooLarge"],
   [
     /could not read (Username|Password)|Authentication failed|Access denied|error: 40[13]|Permission denied|Host key verification/i,
     "AccessDenied",
@@ -81,6 +85,8 @@ function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): s
       return `${shown} answers with a redirect: the repository was moved or renamed. Use its present URL.`;
     case "Unreachable":
       return `${shown} could not be reached. Check the URL and this server's network.`;
+    case "TooLarge":
+      return `${shown} has a file of more than ${objectMibMax} MiB that git would unpack in memory, which is the limit.`;
     case "RefNotFound":
       return `${shown} does not have this commit any more.`;
     default:

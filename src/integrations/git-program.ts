@@ -6,9 +6,10 @@ import path from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { childEnvironment } from "../base/child-environment.ts";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
-import { explainGit, GitFailure, type GitRemote, gitMissing, shownUrl, timedOut } from "./git-failure.ts";
+import { explainGit, GitFailure, type GitRemote, gitMissing, objectMibMax, shownUrl, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
+import { watchSize } from "./watch-size.ts";
 
 /** Begins the names of the temporary directories of git. */
 export const gitPrefix = "pierhead-git-";
@@ -27,12 +28,19 @@ export interface Git {
 /**
  * Runs `work` with a git that reads no configuration of this machine or its user, runs no hook, follows no redirect, uses only the
  * protocol of the URL, never prompts, and reads the credential from a pipe.
+ * @param options.bytesMax limit of what the host makes git store, because a host sends what it likes. Infinity: the caller limits it.
  * @throws GitFailure
  */
-export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<T>): Promise<T> {
+export async function withGit<T>(
+  remote: GitRemote,
+  work: (git: Git) => Promise<T>,
+  { bytesMax = storedBytesMax } = {},
+): Promise<T> {
   const deadline = AbortSignal.timeout(remote.timeoutMs);
-  const signal = AbortSignal.any([remote.signal, deadline]);
+  const full = new AbortController();
+  const signal = AbortSignal.any([remote.signal, deadline, full.signal]);
   const scratchDir = await mkdtemp(path.join(tmpdir(), gitPrefix));
+  const watch = Number.isFinite(bytesMax) ? watchSize(scratchDir, bytesMax, () => full.abort()) : undefined;
   let ssh: Ssh | undefined;
   try {
     const { url, protocols, pinned, ssh: target } = await checkUrl(remote);
@@ -70,13 +78,24 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
     });
   } catch (error) {
     if (remote.signal.aborted) throw new GitFailure("Cancelled", "git was stopped.", { cause: error });
+    if (full.signal.aborted) throw tooLarge(remote, bytesMax);
     if (deadline.aborted) throw timedOut(remote, error);
     throw error;
   } finally {
+    clearInterval(watch);
     await ssh?.close();
     await rm(scratchDir, { recursive: true, force: true, maxRetries: 3 });
   }
 }
+
+/** Hosts that cannot leave out files send a whole commit, or the whole history for a short commit id. */
+const storedBytesMax = 1024 * 1024 * 1024;
+
+const tooLarge = ({ repoUrl }: GitRemote, bytesMax: number) =>
+  new GitFailure(
+    "TooLarge",
+    `${shownUrl(repoUrl)} sends more than ${Math.floor(bytesMax / 1024 / 1024)} MiB, which is too large to look into.`,
+  );
 
 interface GitCall {
   remote: GitRemote;
@@ -183,6 +202,7 @@ function environment(scratchDir: string): string[] {
     "GIT_CONFIG_NOSYSTEM=1",
     "GIT_ATTR_NOSYSTEM=1",
     "GIT_LFS_SKIP_SMUDGE=1",
+    `GIT_ALLOC_LIMIT=${objectMibMax}m`,
     `GIT_CONFIG_GLOBAL=${path.join(scratchDir, ".gitconfig")}`,
     `HOME=${scratchDir}`,
     `XDG_CONFIG_HOME=${scratchDir}`,
@@ -193,18 +213,21 @@ function environment(scratchDir: string): string[] {
 /**
  * Writes the only configuration that git reads. It is a file because the other end of a local fetch drops `-c`.
  * `safe.directory`: a local repository may belong to another user, and git only reads it and runs nothing from it.
+ * `core.bigFileThreshold`, `fetch.unpackLimit`: larger files are not held in memory. What a host sends as a difference is, and 16 kB of
+ * that may stand for any size, so GIT_ALLOC_LIMIT ends a git that wants more.
  * `http.lowSpeed*`: a stalled transfer ends after 60 s even if this server has been killed.
  */
 function configuration(pinned: string | null): string {
   return [
-    "[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tautocrlf = false",
+    "[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tautocrlf = false\n\tbigFileThreshold = 64m",
     "[credential]\n\thelper =",
     `[http]\n\tfollowRedirects = false\n\tlowSpeedLimit = 1\n\tlowSpeedTime = 60${pinned === null ? "" : `\n\tcurloptResolve = ${pinned}`}`,
     "[protocol]\n\tversion = 2",
     "[safe]\n\tdirectory = *",
     "[gc]\n\tauto = 0",
     "[maintenance]\n\tauto = false",
-    "[fetch]\n\trecurseSubmodules = false",
+    "[fetch]\n\trecurseSubmodules = false\n\tunpackLimit = 1",
+    "[pack]\n\tthreads = 1",
     "[submodule]\n\trecurse = false",
     "[init]\n\tdefaultBranch = none",
     "[advice]\n\tdetachedHead = false\n",

@@ -1,4 +1,4 @@
-import { mkdir, readdir, stat, truncate, writeFile } from "node:fs/promises";
+import { mkdir, truncate, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { checkCommitId, fetchOne, initRepository } from "./git.ts";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
@@ -30,39 +30,12 @@ export async function fetchSmallFiles({
   ...remote
 }: GitRemote & { commitSha: string; directory: string; limits: SmallFileLimits }): Promise<void> {
   checkCommitId(commitSha);
-  const tooLarge = new AbortController();
-  const signal = AbortSignal.any([remote.signal, tooLarge.signal]);
-  try {
-    await withGit({ ...remote, signal }, async (git) => {
-      const gitDir = await initRepository(git);
-      const watch = watchPacks(path.join(gitDir, "objects", "pack"), limits.packBytesMax, () => tooLarge.abort());
-      try {
-        // --keep stores what arrives as one pack, whose size can be watched.
-        await fetchOne(git, gitDir, commitSha, ["--keep", `--filter=blob:limit=${limits.fileBytesMax}`]);
-      } finally {
-        clearInterval(watch);
-      }
-      await checkOut(git, { gitDir, commitSha, directory, limits });
-    });
-  } catch (error) {
-    if (!tooLarge.signal.aborted) throw error;
-    const mib = Math.floor(limits.packBytesMax / 1024 / 1024);
-    throw new GitFailure("TooLarge", `The commit is larger than ${mib} MiB, which is too large to look into.`);
-  }
-}
-
-const watchIntervalMs = 200;
-
-function watchPacks(directory: string, bytesMax: number, onExceeded: () => void): NodeJS.Timeout {
-  const measure = async () => {
-    const sizes = (await readdir(directory)).map((name) => stat(path.join(directory, name)).then(({ size }) => size));
-    const bytes = (await Promise.allSettled(sizes)).reduce(
-      (sum, one) => sum + (one.status === "fulfilled" ? one.value : 0),
-      0,
-    );
-    if (bytes > bytesMax) onExceeded();
+  const fetchFiles = async (git: Git) => {
+    const gitDir = await initRepository(git);
+    await fetchOne(git, gitDir, commitSha, [`--filter=blob:limit=${limits.fileBytesMax}`]);
+    await checkOut(git, { gitDir, commitSha, directory, limits });
   };
-  return setInterval(() => void measure().catch(() => {}), watchIntervalMs);
+  await withGit(remote, fetchFiles, { bytesMax: limits.packBytesMax });
 }
 
 interface Checkout {

@@ -63,7 +63,7 @@ export async function fetchCommit({
   ...remote
 }: GitRemote & { commitSha: string; directory: string }): Promise<FetchedCommit> {
   checkCommitId(commitSha);
-  return withGit(remote, async (git) => {
+  const fetchFiles = async (git: Git): Promise<FetchedCommit> => {
     const gitDir = await initRepository(git);
     await fetchOne(git, gitDir, commitSha, []);
     await mkdir(directory, { recursive: true });
@@ -86,7 +86,9 @@ export async function fetchCommit({
     ]);
     const commit = await readCommitText(git, gitDir, commitSha);
     return { ...(await findLeftOut(git, { gitDir, directory, commitSha })), commit };
-  });
+  };
+  // A build watches the size of its directory.
+  return withGit(remote, fetchFiles, { bytesMax: Number.POSITIVE_INFINITY });
 }
 
 /**
