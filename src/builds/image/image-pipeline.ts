@@ -2,7 +2,7 @@ import { createWriteStream } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { Engine } from "../../compute/docker/engine/engine.ts";
+import { Engine, EngineError, imageTooLarge } from "../../compute/docker/engine/engine.ts";
 import { builtRepository } from "../../compute/docker/images/images.ts";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { LanggraphConfig } from "../../compute/process/langgraph/langgraph-config.ts";
@@ -323,10 +323,17 @@ function describeSource({ source }: BuildRequest): string {
 }
 
 async function checkSize(engine: Engine, imageId: string, bytesMax: number): Promise<void> {
-  const { Size } = await engine.call<{ Size: number }>("GET", `/images/${imageId}/json`);
-  if (Size <= bytesMax) return;
-  await engine.callUnless([404, 409], "DELETE", `/images/${imageId}`, { query: { force: true } });
-  throw tooLarge(Size, bytesMax);
+  const remove = () => engine.callUnless([404, 409], "DELETE", `/images/${imageId}`, { query: { force: true } });
+  try {
+    const { Size } = await engine.call<{ Size: number }>("GET", `/images/${imageId}/json`);
+    if (Size <= bytesMax) return;
+    await remove();
+    throw tooLarge(Size, bytesMax);
+  } catch (error) {
+    if (!(error instanceof EngineError && error.status === imageTooLarge)) throw error;
+    await remove();
+    throw new BuildFailure("BuildFailed", `The build made an image that cannot be used: ${error.message}.`);
+  }
 }
 
 /** Writes the manifest to the path of an artifact directory, so that listing artifacts finds images as well. */

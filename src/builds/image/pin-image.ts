@@ -1,4 +1,4 @@
-import { Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import { Engine, EngineError, imageTooLarge } from "../../compute/docker/engine/engine.ts";
 import {
   authHeader,
   type ImageDetails,
@@ -28,7 +28,12 @@ export async function pinImage(host: string, uri: string, credential: RegistryCr
   if (given !== undefined) return { uri, digest: given, keepsState: false };
   const engine = await new Engine(host).open();
   try {
-    const local = await engine.callUnless<ImageDetails>([404], "GET", `/images/${encodeURIComponent(uri)}/json`);
+    // One that is too large is refused when it is about to start.
+    const local = await engine.callUnless<ImageDetails>(
+      [404, imageTooLarge],
+      "GET",
+      `/images/${encodeURIComponent(uri)}/json`,
+    );
     const name = uri.replace(/:[^:/]+$/, "");
     const isExclusive = keepsState(local?.Config?.Labels);
     if (local !== undefined && (local.RepoDigests ?? []).length === 0)

@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { awaitUpgrade } from "../../../base/await-upgrade.ts";
-import { readText } from "../../../base/read-text.ts";
+import { readText, TooLongError } from "../../../base/read-text.ts";
 import { jsonValues } from "./streams.ts";
 
 /** An error answer of the engine. Its message is fit for users: it names the image, port or path. */
@@ -71,8 +71,9 @@ export class Engine {
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
     const agent = mayTakeLong(options) ? this.#slowCallAgent : this.#agent;
     const answer = await this.#request(method, path, options, agent);
-    const text = await readText(answer).catch((error: Error) => {
-      throw this.#connectionLost(error, options);
+    const bytesMax = method === "GET" && /^\/images\/.+\/json$/.test(path) ? imageBytesMax : undefined;
+    const text = await readText(answer, bytesMax).catch((error: Error) => {
+      throw error instanceof TooLongError ? tooLargeImage : this.#connectionLost(error, options);
     });
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
@@ -196,6 +197,20 @@ export class Engine {
     return new EngineUnreachable(`the container engine at ${this.host} cannot be reached: ${why}`, { cause: error });
   }
 }
+
+/**
+ * Limit of what the engine says about one image. Its labels and variables come from a user and have no limit in the engine, which repeats
+ * the labels in every list of containers.
+ */
+const imageBytesMax = 512 * 1024;
+
+/** Status of the error for an image that exceeds this limit. */
+export const imageTooLarge = 413;
+
+const tooLargeImage = new EngineError(
+  imageTooLarge,
+  `the image has more than ${imageBytesMax / 1024} KiB of labels and variables`,
+);
 
 const isStream = (body: EngineCall["body"]): body is Readable => body !== undefined && "pipe" in body;
 

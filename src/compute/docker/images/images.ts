@@ -1,5 +1,5 @@
 import { NoCapacity, RegistryUnreachable, type ReplicaSpec } from "../../compute.ts";
-import { type Engine, EngineError } from "../engine/engine.ts";
+import { type Engine, EngineError, imageTooLarge } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 import { orNoCapacity } from "../replicas/start-failure.ts";
 
@@ -89,8 +89,16 @@ export class Images {
     return pulled.Id;
   }
 
-  #find(name: string): Promise<ImageDetails | undefined> {
-    return this.#engine.callUnless<ImageDetails>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
+  async #find(name: string): Promise<ImageDetails | undefined> {
+    const path = `/images/${encodeURIComponent(name)}`;
+    try {
+      return await this.#engine.callUnless<ImageDetails>([404], "GET", `${path}/json`);
+    } catch (error) {
+      if (!(error instanceof EngineError && error.status === imageTooLarge)) throw error;
+      // 409: a container uses it.
+      await this.#engine.callUnless([404, 409], "DELETE", path);
+      throw new UnusableSpec(`The image ${name} cannot be used: ${error.message}. Build it with less.`);
+    }
   }
 
   async #markUsed(imageId: string): Promise<void> {
