@@ -147,7 +147,14 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   }
   for (const inner of spec.commands ?? []) addCommand(command, inner, act);
   if (spec.load !== undefined) {
+    // A word after a group without arguments is a misspelled command.
+    const isPlainGroup = spec.commands !== undefined && spec.args === undefined;
+    command.allowExcessArguments(isPlainGroup);
     command.action(async (...given: unknown[]) => {
+      if (isPlainGroup && command.args.length > 0) {
+        const names = spec.commands?.map(({ name }) => name).join(", ");
+        command.error(`error: unknown command '${command.args[0]}' (${spec.name} has: ${names})`);
+      }
       const args = given.slice(0, -2);
       // `env` lists the variables of the deployment that it is given; `listener` needs none.
       const isGroupAlone = spec.commands !== undefined && spec.args !== undefined && args[0] === undefined;

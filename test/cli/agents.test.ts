@@ -107,7 +107,14 @@ test("init copies a template into an empty directory and never changes one with 
   await using empty = await createDirectory();
   const unclear = await runCli(["init"], { cwd: empty.directory });
   assert.equal(unclear.code, 2);
-  assert.match(unclear.stderr, /langgraph-js-hello {2}Hello agent/);
+  assert.match(unclear.stderr, /langgraph-js-hello +Hello agent/);
+  assert.match(unclear.stderr, /→ Begin with a template: pierhead init --template langgraph-js-chat\n/);
+  const named = await runCli(["init", "my agent"], { cwd: empty.directory });
+  assert.match(named.stderr, /^Error: .*my agent has no project/);
+  const [, copied = ""] = /: pierhead (init 'my agent' --template [\w-]+)\n/.exec(named.stderr) ?? [];
+  assert.match(named.stderr, /: pierhead deploy 'my agent'\n/);
+  const words = copied.split(/ (?=--)| (?=')| (?=[\w-]+$)/).map((word) => word.replaceAll("'", ""));
+  assert.equal((await runCli(words, { cwd: empty.directory })).code, 0, "the hint is a command that works");
   const made = await runCli(["init", "mine", "--template", "langgraph-js-hello"], { cwd: empty.directory });
   assert.equal(made.code, 0, made.stderr);
   assert.match(made.stdout, /langgraph.json: 1 graph/);

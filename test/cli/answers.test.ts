@@ -45,7 +45,7 @@ function closed(node: unknown): unknown {
 }
 
 const lists =
-  /^(admin .*(list|show|audit)|alerts (list|rules)|auth .*(list|presets|history)|context list|deliveries|env list|events|groups (list|show)|integrations (list|app show)|list|ps|status|webhooks (list|deliveries)|whoami|why)$/;
+  /^(admin .*(list|show|audit)|alerts (list|rules)|auth .*(list|presets|history)|context( list)?|deliveries|env list|events|groups (list|show)|integrations (list|app show)|list|ps|status|webhooks (list|deliveries)|whoami|why)$/;
 
 test("every answer of --json is as its schema says, and no table is wider than the terminal", async (t) => {
   const config = await createDirectory({
@@ -164,6 +164,7 @@ test("every answer of --json is as its schema says, and no table is wider than t
 
   await run("whoami");
   const { context } = await run<{ context: string }>("login", [server.url], { stdin: server.apiKey });
+  await run("context");
   await run("context list");
   await run("context use", ["local"]);
   await run("logout", [context]);

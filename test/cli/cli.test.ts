@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
@@ -338,6 +338,22 @@ test("quotes the words of a printed command that a shell would split", async () 
   const plan = (file: string) => runCli(["plan", "--file", file, "--url", server.url], { cwd: project.directory });
   assert.match((await plan("north.yaml")).stderr, /pierhead admin tags add sea 'north sea'\n/);
   assert.match((await plan("all agents.yaml")).stderr, /pierhead apply --file 'all agents\.yaml'\n/);
+});
+
+test("pull names a deployment that a file cannot declare, and writes nothing", async () => {
+  await using empty = await createDirectory();
+  await using server = await startAnswering(({ url }) => {
+    const resources = [deployment].filter(() => url.includes("support"));
+    return { status: 200, body: { resources, offset: 0 } };
+  });
+  const pull = (...names: string[]) =>
+    runCli(["pull", ...names, "--url", server.url, "--api-key-file", "-"], { cwd: empty.directory, stdin: "key" });
+  const { code, stderr } = await pull("support", "bill ing");
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /^Error: support was deployed from a directory, which a file cannot declare\./);
+  assert.match(stderr, /Leave it out: pierhead pull 'bill ing'\n/);
+  assert.doesNotMatch((await pull("support")).stderr, /Leave it out/);
+  assert.deepEqual(await readdir(empty.directory), []);
 });
 
 test("prints completion scripts that call this program and rejects an unknown shell", async () => {

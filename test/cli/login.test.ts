@@ -55,6 +55,12 @@ test("login stores a key that the server accepts, readable by its owner only, an
     current: "team",
     contexts: [{ name: "team", url: server.url, workspace_id: one }],
   });
+  const alone = await user.run(["context"]);
+  assert.deepEqual([alone.code, alone.stdout], [0, (await user.run(["context", "list"])).stdout]);
+  assert.match(alone.stdout, /^\* +team /m);
+  const misspelled = await user.run(["context", "lits"]);
+  assert.deepEqual([misspelled.code, misspelled.stdout], [2, ""]);
+  assert.match(misspelled.stderr, /unknown command 'lits' \(context has: list, use\)/);
   assert.equal((await user.run(["logout"])).code, 0);
   assert.ok(!(await readFile(user.file, "utf8")).includes("good"));
 });

@@ -1,10 +1,11 @@
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { CliFailure, usageFailure } from "../failure.ts";
+import { CliFailure, exitCodes, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { findProject, nameFrom } from "../source/project.ts";
 import { harmless } from "../terminal/terminal.ts";
+import { shellWord } from "../terminal/text.ts";
 
 /** The templates of this package: beside `src` in a clone, beside `dist` when installed. */
 const templatesDirectory = fileURLToPath(new URL("../../../templates/", import.meta.url));
@@ -25,7 +26,7 @@ export async function init(session: Session, [given = "."]: string[], options: {
       "Name a new directory: pierhead init DIR",
     );
   }
-  const template = isEmpty ? await chooseTemplate(session, options.template) : null;
+  const template = isEmpty ? await chooseTemplate(session, { directory, given, wanted: options.template }) : null;
   if (template !== null) {
     await copyTemplate(directory, template);
     await nameProject(directory);
@@ -49,16 +50,25 @@ async function isMissingOrEmpty(directory: string): Promise<boolean> {
   }
 }
 
-async function chooseTemplate(session: Session, wanted: string | undefined): Promise<string> {
+async function chooseTemplate(
+  session: Session,
+  { directory, given, wanted }: { directory: string; given: string; wanted: string | undefined },
+): Promise<string> {
   const templates = await readTemplates();
   const ids = templates.map(({ id }) => id);
   if (wanted !== undefined && ids.includes(wanted)) return wanted;
   if (wanted !== undefined) throw usageFailure(`There is no template ${wanted}.`, `Templates: ${ids.join(", ")}`);
   if (!session.terminal.isInteractive) {
-    throw usageFailure(
-      "The directory is empty. Choose a template: --template ID",
-      ...templates.map(({ id, name }) => `${id}  ${name}`),
-    );
+    const words = given === "." ? "" : ` ${shellWord(given)}`;
+    const width = Math.max(...ids.map(({ length }) => length));
+    throw new CliFailure(`${directory} has no project, and no template was chosen.`, {
+      exitCode: exitCodes.cancelled,
+      because: ["Templates:", ...templates.map(({ id, name }) => `  ${id.padEnd(width)}  ${name}`)].join("\n"),
+      hints: [
+        `Begin with a template: pierhead init${words} --template ${ids[0]}`,
+        `Deploy your own project from there instead: pierhead deploy${words}`,
+      ],
+    });
   }
   const { chooseOne } = await import("../terminal/prompt.ts");
   const choices = templates.map(({ id, name, description }) => ({ value: id, label: name, hint: description }));

@@ -6,6 +6,7 @@ import { findDeployment } from "../deployments/find-deployment.ts";
 import { givenSizes } from "../deployments/given-sizes.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { shellWord } from "../terminal/text.ts";
 import { pulledAlerts } from "./declared-alerts.ts";
 import { groupNamesOf } from "./declared-groups.ts";
 import { pulledListeners } from "./declared-listeners.ts";
@@ -26,6 +27,12 @@ export async function pull(session: Session, names: string[], options: { file?: 
   const found: Record<string, Declared> = {};
   for (const name of wanted) {
     const deployment = await findDeployment(session, name);
+    if (deployment.source === "internal_source") {
+      throw uploadedFailure(
+        deployment.name,
+        wanted.filter((one) => one !== name),
+      );
+    }
     if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
     // A file that chooses by labels keeps doing so.
     const listener = before[name]?.where === undefined ? await listenerOf(session, deployment) : null;
@@ -51,6 +58,16 @@ export async function pull(session: Session, names: string[], options: { file?: 
   session.answer({ file, deployments: Object.keys(found) }, () => file);
 }
 
+/** A file cannot refer to the content of a directory on one user's machine. */
+function uploadedFailure(name: string, others: readonly string[]): CliFailure {
+  return new CliFailure(`${name} was deployed from a directory, which a file cannot declare.`, {
+    hints: [
+      ...(others.length === 0 ? [] : [`Leave it out: pierhead pull ${others.map(shellWord).join(" ")}`]),
+      `Deploy it under a new name from a repository or an image, and pull that: pierhead deploy URL --name NEW-NAME`,
+    ],
+  });
+}
+
 /** Returns the name of the listener that runs a deployment; null: the server itself does. */
 async function listenerOf(session: Session, { source_config: config }: Deployment): Promise<string | null> {
   if (config.listener_id === null) return null;
@@ -70,11 +87,6 @@ function declarationOf(
   { listener, groups, given }: { listener: string | null; groups: string[] | null; given: ResourceSpec | null },
   before?: Declared,
 ) {
-  if (source === "internal_source") {
-    throw new CliFailure("A deployment of an uploaded directory cannot be declared in a file.", {
-      hints: ["Deploy it from a repository or an image instead."],
-    });
-  }
   // A deployment that the file declares without variables keeps those it has.
   const hasVariables = before === undefined || before.variables !== undefined || before.secrets !== undefined;
   // A variable may be called `constructor`, which every object has.

@@ -1,5 +1,7 @@
 import type { CommandSpec } from "../command.ts";
 
+const contextList = '{"current": string, "contexts": [{"name": string, "url": string, "workspace_id": string | null}]}';
+
 /** Commands that choose the server, the key and the workspace. */
 export const loginCommands: readonly CommandSpec[] = [
   {
@@ -37,12 +39,15 @@ export const loginCommands: readonly CommandSpec[] = [
   {
     name: "context",
     summary: "List the stored contexts, or choose the current one",
+    examples: ["pierhead context", "pierhead context use search"],
+    json: contextList,
+    load: async () => (await import("./context-commands.ts")).contextList,
     commands: [
       {
         name: "list",
         summary: "List the contexts; * marks the current one",
         examples: ["pierhead context list"],
-        json: '{"current": string, "contexts": [{"name": string, "url": string, "workspace_id": string | null}]}',
+        json: contextList,
         load: async () => (await import("./context-commands.ts")).contextList,
       },
       {
