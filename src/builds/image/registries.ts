@@ -5,20 +5,25 @@ import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
 import { pulledNames } from "./base-names.ts";
 import { findDownload } from "./downloads.ts";
+import { isKnownRegistry } from "./known-registries.ts";
 
 export type Registries = Pick<ImageTarget, "registryAuthFile" | "allowsPrivateRegistries">;
 
 /**
  * Returns why the container engine must not call the registry of a user's image, or null. The engine is inside the operator's
- * network, calls loopback without TLS, and quotes what it gets. It looks a name up again, so only the name is checked.
+ * network, calls loopback without TLS, and quotes what it gets. It looks a name up again and follows a registry's redirects and token
+ * service anywhere, so a public address is not enough.
  */
 export async function registryProblem(uri: string, { registryAuthFile, allowsPrivateRegistries }: Registries) {
   const host = registryOf(uri);
   if (allowsPrivateRegistries !== false || host === "docker.io") return null;
   // The operator's own registry.
   if (registryAuthFile !== null && (await isListedRegistry(registryAuthFile, uri))) return null;
+  if (isKnownRegistry(host)) return null;
   const problem = await addressProblem(host);
-  return problem && `${problem} For this registry alone, list it in PIERHEAD_REGISTRY_AUTH_FILE.`;
+  return problem === null
+    ? `This server does not know the registry ${host}, which could lead it into the operator's network. An operator can list it in PIERHEAD_REGISTRY_AUTH_FILE, also without a credential.`
+    : `${problem} For this registry alone, list it in PIERHEAD_REGISTRY_AUTH_FILE.`;
 }
 
 /**
