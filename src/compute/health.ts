@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import type { RunCounts } from "./compute.ts";
+import type { ReplicaState, RunCounts } from "./compute.ts";
 
 /** A server that is busy starting answers late; a healthy server answers within milliseconds. */
 const answerTimeoutMs = 2_000;
@@ -148,7 +148,7 @@ export async function readServerVersion(port: number): Promise<string | null> {
  * contract 7.1). Replicas that share a database all report the total.
  * @returns null when the server does not report runs at all; undefined when it did not answer.
  */
-export async function readRunCounts(port: number): Promise<RunCounts | null | undefined> {
+async function readRunCounts(port: number): Promise<RunCounts | null | undefined> {
   const answer = await askLoopback({ port, path: "/metrics?format=json", asStudio: true });
   if (answer === undefined || answer.status >= 500) return undefined;
   try {
@@ -182,7 +182,7 @@ function nextDueOf(seconds: unknown): Pick<RunCounts, "nextDueInMs"> {
 }
 
 /** Returns the number of pending and running runs. @returns null and undefined as `readRunCounts`. */
-export async function readRunCount(port: number): Promise<number | null | undefined> {
+async function readRunCount(port: number): Promise<number | null | undefined> {
   const counts = await readRunCounts(port);
   return counts && counts.pending + counts.running;
 }
@@ -207,4 +207,17 @@ export async function readRunsInProgress(port: number): Promise<number | null | 
   } catch {
     return answer.body.startsWith("[{") ? 1 : null; // the answer of an old server has more bytes than are read
   }
+}
+
+/** Returns the runs that a replica of this machine reports, as `readRunCounts` does; undefined also for one that is not ready. */
+export async function runCountsOf(replica: ReplicaState | undefined): Promise<RunCounts | null | undefined> {
+  const port = replica?.address?.port;
+  return port === undefined ? undefined : readRunCounts(port);
+}
+
+/** Returns the number of runs of a replica of this machine; undefined also for one that is not ready. */
+export async function runsInProgressOf(replica: ReplicaState | undefined): Promise<number | null | undefined> {
+  if (replica?.address === undefined) return undefined;
+  const { address, serverVersion } = replica;
+  return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
 }

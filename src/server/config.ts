@@ -9,12 +9,12 @@ import { branchPollMs, buildConcurrencyMax } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { MailSettings } from "../integrations/mail.ts";
 import type { BucketSettings } from "../integrations/object-storage.ts";
-import type { LogLevel } from "../telemetry/log.ts";
 import { agentDatabaseSettings } from "./agent-database-settings.ts";
 import { agentTracingSettings } from "./agent-tracing-settings.ts";
 import { type AgentsDomain, readAgentsDomain } from "./agents-domain.ts";
 import { dockerSettings } from "./docker-settings.ts";
 import { githubSettings } from "./github-settings.ts";
+import { logSettings } from "./log-settings.ts";
 import { mailSettings, readMail } from "./mail-settings.ts";
 import { objectStorageSettings, readBucket } from "./object-storage-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
@@ -208,16 +208,7 @@ export const settings = {
     "none",
     "Bearer token for `/metrics`, which then includes deployments.",
   ),
-  logLevel: oneOf(
-    "PIERHEAD_LOG_LEVEL",
-    ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
-    "Minimum level of Pierhead's own log lines.",
-  ),
-  logFormat: oneOf(
-    "PIERHEAD_LOG_FORMAT",
-    ["auto", "json", "text"] as const,
-    "`json`: one object per line, for programs. `text`: for people. `auto`: `text` on a terminal, otherwise `json`.",
-  ),
+  ...logSettings,
   faultPoint: optional(
     "PIERHEAD_FAULT_POINT",
     "none",

@@ -1,8 +1,8 @@
 import { homedir } from "node:os";
 import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
-import type { LogLevel } from "../telemetry/log.ts";
 import { dockerDiskMib, registryAuthFile } from "./docker-settings.ts";
+import { logSettings } from "./log-settings.ts";
 import { tracesSettings } from "./otel.ts";
 import {
   directory,
@@ -226,16 +226,7 @@ export const listenerSettings = {
     "Tolerations of builds, as a JSON array in the format of a pod.",
   ),
   ...tracesSettings,
-  logLevel: oneOf(
-    "PIERHEAD_LOG_LEVEL",
-    ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
-    "Minimum level of Pierhead's own log lines.",
-  ),
-  logFormat: oneOf(
-    "PIERHEAD_LOG_FORMAT",
-    ["auto", "json", "text"] as const,
-    "`json`: one object per line, for programs. `text`: for people. `auto`: `text` on a terminal, otherwise `json`.",
-  ),
+  ...logSettings,
 };
 
 export interface ListenerConfig

@@ -14,7 +14,7 @@ import type {
   StopTimes,
 } from "../compute.ts";
 import { ExecRefused } from "../compute.ts";
-import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
+import { runCountsOf, runsInProgressOf } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
@@ -268,15 +268,12 @@ class DockerCompute implements DockerComputeDriver {
     return readUsage(this.#engine, running, signal);
   }
 
-  async readRunCounts(replicaId: string) {
-    const port = this.#replicas.get(replicaId)?.state.address?.port;
-    return port === undefined ? undefined : readRunCounts(port);
+  readRunCounts(replicaId: string) {
+    return runCountsOf(this.#replicas.get(replicaId)?.state);
   }
 
-  async readRuns(replicaId: string) {
-    const { address, serverVersion } = this.#replicas.get(replicaId)?.state ?? {};
-    if (address === undefined) return undefined;
-    return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
+  readRuns(replicaId: string) {
+    return runsInProgressOf(this.#replicas.get(replicaId)?.state);
   }
 
   async close(): Promise<void> {

@@ -16,7 +16,7 @@ import type {
   StopTimes,
 } from "../compute.ts";
 import { ExecRefused } from "../compute.ts";
-import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
+import { runCountsOf, runsInProgressOf } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
 import { segmentBytesMax } from "./logs/log-files.ts";
@@ -153,15 +153,12 @@ class ProcessCompute implements ProcessComputeDriver {
     return Array.from(this.#replicas.values(), (replica) => replica.state);
   }
 
-  async readRunCounts(replicaId: string) {
-    const port = this.#replicas.get(replicaId)?.state.address?.port;
-    return port === undefined ? undefined : readRunCounts(port);
+  readRunCounts(replicaId: string) {
+    return runCountsOf(this.#replicas.get(replicaId)?.state);
   }
 
-  async readRuns(replicaId: string) {
-    const { address, serverVersion } = this.#replicas.get(replicaId)?.state ?? {};
-    if (address === undefined) return undefined;
-    return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
+  readRuns(replicaId: string) {
+    return runsInProgressOf(this.#replicas.get(replicaId)?.state);
   }
 
   async openExec(replicaId: string, request: ExecRequest) {
