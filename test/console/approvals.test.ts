@@ -136,6 +136,7 @@ test("shows every tool call and every argument that an approval allows", async (
   const page = await open({ path: "/host/approvals" });
   const form = page.getByRole("form", { name: "Allow 2 tool calls?" });
   const listed = form.getByRole("list", { name: "Tool calls" }).getByRole("listitem");
+  await listed.nth(1).waitFor();
   assert.deepEqual(
     (await listed.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ")),
     ["1 of 2: read_file", '2 of 2: transfer_money { "to": "eve", "amount": 900 }'],

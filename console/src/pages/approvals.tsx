@@ -217,7 +217,12 @@ function NotAsked({ inbox: { sleeping, unreached, foreignCount, leftCount } }: {
   if (sleeping.length + unreached.length + foreignCount + leftCount === 0) return null;
   // Servers that cannot ask anything are no news.
   if (sleeping.length + unreached.length + leftCount === 0)
-    return <p className="softer">{servers(foreignCount)} without the agent API cannot ask.</p>;
+    return (
+      <p className="softer">
+        {servers(foreignCount)} {foreignCount === 1 ? "has" : "have"} no agent API, so{" "}
+        {foreignCount === 1 ? "it asks" : "they ask"} nothing.
+      </p>
+    );
   const others = [
     ...(foreignCount > 0 ? [`${servers(foreignCount)} without the agent API`] : []),
     ...(leftCount > 0

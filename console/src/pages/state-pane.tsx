@@ -84,10 +84,10 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
       {draft !== null ? (
         <StateEditor draft={draft} onDraft={setDraft} onProblem={setProblem}>
           {!isRunning && (
-            <div className="row">
+            <div className="row end state-acts">
               <button
                 type="button"
-                className="small quiet"
+                className="small"
                 onClick={() => {
                   setProblem(null);
                   setDraft(null);
@@ -150,18 +150,15 @@ function StateEditor(props: {
   };
   return (
     <>
-      <div className="row spread">
-        <Tabs
-          label="Edit as"
-          value={draft.way}
-          onValue={turn}
-          options={[
-            { value: "form", text: "Form" },
-            { value: "json", text: "JSON" },
-          ]}
-        />
-        {children}
-      </div>
+      <Tabs
+        label="Edit as"
+        value={draft.way}
+        onValue={turn}
+        options={[
+          { value: "form", text: "Form" },
+          { value: "json", text: "JSON" },
+        ]}
+      />
       {draft.way === "form" ? (
         <ValueForm
           fields={draft.fields}
@@ -174,6 +171,7 @@ function StateEditor(props: {
           <textarea value={draft.json} onChange={(event) => onDraft({ ...draft, json: event.target.value })} />
         </label>
       )}
+      {children}
     </>
   );
 }

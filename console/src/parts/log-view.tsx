@@ -253,8 +253,15 @@ export function Download<L extends LogEntry>(props: {
     notify(`Saved ${lines.length} lines.`);
   };
   return (
-    <button type="button" className="quiet small" onClick={save} disabled={lines.length === 0}>
-      <DownloadIcon size={14} /> Download
+    <button
+      type="button"
+      className="quiet small download"
+      aria-label="Download"
+      title="Download"
+      onClick={save}
+      disabled={lines.length === 0}
+    >
+      <DownloadIcon size={14} /> <span>Download</span>
     </button>
   );
 }

@@ -118,7 +118,7 @@ function Acts({ way, setWay, isBusy, isRow, canEdit }: ActsProps) {
       </div>
     );
   return (
-    <div className="row">
+    <div className="row ways">
       <button type="submit" className={isRow ? size : "primary"} disabled={isBusy}>
         <Check size={14} /> Approve
       </button>
@@ -130,7 +130,7 @@ function Acts({ way, setWay, isBusy, isRow, canEdit }: ActsProps) {
       <button {...choose("decline")} className={size}>
         <X size={14} /> Decline …
       </button>
-      <button {...choose("json")} className="quiet small">
+      <button {...choose("json")} className={`quiet ${size}`}>
         Answer in JSON
       </button>
     </div>

@@ -7,7 +7,7 @@ import { CopyText } from "../address.tsx";
 import { jsonOf } from "./json-text.tsx";
 import { Markdown } from "./markdown.tsx";
 import { ThreadStatusText } from "./thread-status.tsx";
-import "../../style/comparison.css";
+import "../../style/runs.css";
 
 /**
  * Two runs beside each other: what they did, what they said, and where their states differ. `titles`: the threads of the runs, if

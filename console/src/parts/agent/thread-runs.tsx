@@ -105,7 +105,7 @@ interface TableProps extends Pick<Props, "runs" | "history"> {
 
 function RunTable({ runs, history, chosen, choose, failed }: TableProps) {
   return (
-    <table className="list">
+    <table className="list runs">
       <thead>
         <tr>
           {runs.length > 1 && (
@@ -141,14 +141,14 @@ function RunTable({ runs, history, chosen, choose, failed }: TableProps) {
                   <CopyText name="run id" text={run.run_id} shown={endOf(run.run_id)} />
                 </span>
               </td>
-              <td>
+              <td data-label="Status">
                 <ThreadStatusText status={run.status} />
                 {isFailed && at === 0 && failed != null && <p className="bad-text">{errorText(failed)}</p>}
               </td>
-              <td>
+              <td data-label="Started">
                 <Ago at={run.created_at ?? null} />
               </td>
-              <td>{tookMs === null ? "–" : durationText(tookMs)}</td>
+              <td data-label="Duration">{tookMs === null ? "–" : durationText(tookMs)}</td>
             </tr>
           );
         })}

@@ -102,7 +102,7 @@ function Messages({ text, onText }: Omit<FieldProps, "field">) {
 function MessageField(props: { message: Message; at: number; onContent: (content: string) => void }) {
   const { message, at, onContent } = props;
   const id = useId();
-  const { content } = message;
+  const { content, tool_calls: calls = [] } = message;
   const name = (
     <>
       {names[authorOf(message)]}
@@ -114,6 +114,16 @@ function MessageField(props: { message: Message; at: number; onContent: (content
       <div className="field">
         <span className="softer">{name}</span>
         <pre className="json boxed">{jsonOf(content)}</pre>
+      </div>
+    );
+  // A message that only calls tools has no text to change.
+  if (content === "" && calls.length > 0)
+    return (
+      <div className="field">
+        <span className="softer">{name}</span>
+        <p>
+          Calls <code>{calls.map((call) => call.name).join(", ")}</code>
+        </p>
       </div>
     );
   return (
