@@ -100,6 +100,17 @@ const builder = Type.Optional(
   Type.String({ description: "Version of the builder. Absent: this server did not build it." }),
 );
 
+const ofEveryArtifact = {
+  rollout: Rollout,
+  engine,
+  engine_because: engineBecause,
+  variables,
+  database_schemes: databaseSchemes,
+  database_parts: databaseParts,
+  starts_alone: startsAlone,
+  builder,
+};
+
 /** Result of a build, or the given image. Immutable and identified by its digest. */
 export const Artifact = Type.Union([
   Type.Object({
@@ -111,28 +122,14 @@ export const Artifact = Type.Union([
       description:
         "Answers 200 once the server can serve. Empty: the first of /ok, /health, /healthz and / that answers 200, or else any response.",
     }),
-    rollout: Rollout,
-    engine,
-    engine_because: engineBecause,
-    variables,
-    database_schemes: databaseSchemes,
-    database_parts: databaseParts,
-    starts_alone: startsAlone,
-    builder,
+    ...ofEveryArtifact,
   }),
   Type.Object({
     kind: Type.Literal("image"),
     digest: Type.String(),
     uri: Type.String(),
     health_path: Type.String({ description: "As for a directory. In a cluster, empty means that the port is open." }),
-    rollout: Rollout,
-    engine,
-    engine_because: engineBecause,
-    variables,
-    database_schemes: databaseSchemes,
-    database_parts: databaseParts,
-    starts_alone: startsAlone,
-    builder,
+    ...ofEveryArtifact,
   }),
 ]);
 export type Artifact = Static<typeof Artifact>;
