@@ -12,6 +12,8 @@ import type { Sizes, Tiers } from "./tiers.ts";
 /** Facts that the rules need besides the request. The caller reads them, so that the rules stay pure. */
 export interface RuleContext {
   mode: Mode;
+  /** Host of the server's public address, which no deployment may have as its own. Null: the server has no public address. */
+  ownHost: string | null;
   /** Whether a repository URL may name a path on this host. */
   allowLocalSources: boolean;
   /** Whether the built-in listener runs agents here. */

@@ -83,7 +83,7 @@ export function checkSourceConfig(source: SourceKind, config: SourceConfig, cont
     throw errors.invalidField("source_config.resource_spec.min_scale", because);
   }
   if (config.repo_url !== null) checkRepoUrl(config.repo_url, context);
-  if (config.custom_url !== null) checkCustomUrl(config.custom_url);
+  if (config.custom_url !== null) checkCustomUrl(config.custom_url, context.ownHost);
   for (const field of ["install_command", "build_command"] as const) {
     const command = config[field];
     if (command !== null && sourceConfigRules[field][source] !== "ignored") {

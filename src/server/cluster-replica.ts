@@ -49,16 +49,17 @@ export async function startClusterReplica(
       // Only a pod of the cluster is sure to reach its Services.
       const isInside = config.kubernetesHost !== undefined && config.kubernetesUrl === undefined;
       const isReached = isInside ? httpIsReached(gateways) : undefined;
-      const policies = { policy: policyOf(config), isRouted, isReached };
+      // Without an external URL, agents are reachable only inside the cluster.
+      const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
+      const agentsUrl = config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000`;
+      const policies = { policy: policyOf(config, agentsUrl), isRouted, isReached };
       const cluster = await openKubernetesCluster({ api, namespaces, ...policies, logger });
       // One id per lease: the lease admits one replica at a time, so the control plane need not wait for the previous session
       // to expire. A listener with the same key in another cluster has another lease, and waits.
       const instanceId = elector.uid;
-      // Without an external URL, agents are reachable only inside the cluster.
-      const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
       const policy = buildPolicyOf(config);
       const facts = {
-        agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000`,
+        agents_url: agentsUrl,
         ...(policy && { image_registry: policy.registry }),
       };
       const builds = policy && { builds: new KubernetesBuilds(api, policy), controlPlaneUrl: config.url };
@@ -121,12 +122,14 @@ function buildPolicyOf(config: ListenerConfig): BuildPolicy | null {
   };
 }
 
-function policyOf(config: ListenerConfig): ClusterPolicy {
+function policyOf(config: ListenerConfig, agentsUrl: string): ClusterPolicy {
   const [namespace, name] = (config.kubernetesGateway ?? "").split("/");
   return {
     gateway: namespace && name ? { namespace, name } : null,
     hasAgentGateway: config.agentGateway !== undefined,
     agentGatewayHosts: listOf(config.agentGatewayHosts ?? ""),
+    agentsUrl,
+    ownHosts: [new URL(config.url).hostname],
     ingressClass: config.kubernetesIngressClass ?? null,
     routeAnnotations: config.routeAnnotations,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),

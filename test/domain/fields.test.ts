@@ -227,14 +227,15 @@ test("image references: parses registry, repository, tag and digest by the docke
   }
 });
 
-test("a custom URL is http or https and carries no credential", () => {
+test("a custom URL is http or https, carries no credential, and has another host than the server", () => {
   assert.equal(
-    refusal(() => checkCustomUrl("https://agents.example.org/bot")),
+    refusal(() => checkCustomUrl("https://agents.example.org/bot", "pierhead.example.org")),
     "accepted",
   );
-  for (const bad of ["ftp://a/b", "agents.example.org", "https://a:b@c/", "javascript:alert(1)"]) {
+  const taken = ["https://pierhead.example.org/v2", "http://PIERHEAD.example.org:8124"];
+  for (const bad of ["ftp://a/b", "agents.example.org", "https://a:b@c/", "javascript:alert(1)", ...taken]) {
     assert.match(
-      refusal(() => checkCustomUrl(bad)),
+      refusal(() => checkCustomUrl(bad, "pierhead.example.org")),
       /^400 invalidField/,
       bad,
     );

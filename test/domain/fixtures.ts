@@ -7,6 +7,7 @@ export const uploadedPath = "uploads/d/1.tar.gz";
 
 export const context: RuleContext = {
   mode: "standalone",
+  ownHost: "pierhead.example.org",
   allowLocalSources: false,
   hasBuiltinDataPlane: true,
   listeners: [],

@@ -35,6 +35,8 @@ export const policy: ClusterPolicy = {
   ingressClass: null,
   hasAgentGateway: false,
   agentGatewayHosts: [],
+  agentsUrl: null,
+  ownHosts: [],
   routeAnnotations: {},
   imagePullSecrets: [],
   builtImages: null,

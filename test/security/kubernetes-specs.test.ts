@@ -102,6 +102,7 @@ const refused: [mustNot: string, spec: object, field: RegExp][] = [
     { annotations: { "sidecar.istio.io/userVolume": '{"host":{"hostPath":{"path":"/"}}}' } },
     /annotations\.sidecar\.istio\.io/,
   ],
+  ["make a route of Emissary", { annotations: { "getambassador.io/config": "x" } }, /annotations\.getambassador/],
   ["attach a network", { annotations: { "k8s.v1.cni.cncf.io/networks": "x" } }, /annotations\.k8s\.v1\.cni/],
 ];
 

@@ -6,7 +6,8 @@ export function ruleContext(
   settings: ApiSettings,
   found: Partial<Pick<RuleContext, "listeners" | "podRights" | "uploadedPaths" | "templateIds">>,
 ): RuleContext {
-  const { mode, allowLocalSources, hasBuiltinDataPlane } = settings;
+  const { mode, allowLocalSources, hasBuiltinDataPlane, publicUrl } = settings;
+  const ownHost = publicUrl === null ? null : new URL(publicUrl).hostname;
   const nothing = { listeners: [], podRights: [], uploadedPaths: [], templateIds: [] };
-  return { mode, allowLocalSources, hasBuiltinDataPlane, ...nothing, ...found };
+  return { mode, ownHost, allowLocalSources, hasBuiltinDataPlane, ...nothing, ...found };
 }

@@ -32,6 +32,10 @@ export interface ClusterPolicy {
   hasAgentGateway: boolean;
   /** Host names at which that gateway serves a `custom_url`. `*.example.com`: each name with one more label. */
   agentGatewayHosts: string[];
+  /** Address of agents, with `{slug}`, below which no `custom_url` may take the requests of others; null: unknown. */
+  agentsUrl: string | null;
+  /** Host names of Pierhead itself, which no `custom_url` may have. */
+  ownHosts: string[];
   imagePullSecrets: string[];
   /** Repository to which builds push, and the name by which nodes pull from it; null: the names are equal. */
   builtImages: { pushedTo: string; pulledFrom: string } | null;

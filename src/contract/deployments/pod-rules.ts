@@ -219,7 +219,11 @@ const volume: Rule = (value, path, options) => {
 const reservedKeys = ["pierhead.dev/", "kubernetes.io/", "k8s.io/", "cnpg.io/", "keda.sh/", "cncf.io/"];
 
 /** Prefixes and keys by which programs of many clusters give a pod the rights of a cloud account (kube2iam), or directories of its node (Istio). */
-const privilegedKeys = ["iam.amazonaws.com/", "sidecar.istio.io/userVolume", "inject.istio.io/templates"];
+const privilegedKeys = [
+  ...["iam.amazonaws.com/", "sidecar.istio.io/userVolume", "inject.istio.io/templates"],
+  // Routes of Emissary on a Service.
+  "getambassador.io/",
+];
 
 const keys: Rule = (value, path) => {
   for (const key of Object.keys(value as object)) {

@@ -75,5 +75,6 @@ export async function createCommitRevision(
 export function ruleContextOf({ settings }: CodeHostDeps): RuleContext {
   const { mode, allowLocalSources, computeType } = settings;
   const empty = { listeners: [], podRights: [], uploadedPaths: [], templateIds: [] };
-  return { mode, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...empty };
+  // Such changes choose no address.
+  return { mode, ownHost: null, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...empty };
 }

@@ -194,6 +194,8 @@ const policy: ClusterPolicy = {
   routeAnnotations: {},
   hasAgentGateway: false,
   agentGatewayHosts: [],
+  agentsUrl: null,
+  ownHosts: [],
   imagePullSecrets: [],
   builtImages: null,
   allowsRoot: false,

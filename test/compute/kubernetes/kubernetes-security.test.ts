@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { pathOf } from "../../../src/compute/kubernetes/api/kinds.ts";
 import type { Manifest } from "../../../src/compute/kubernetes/api/manifest.ts";
 import { checkWorkload } from "../../../src/compute/kubernetes/apply/check-workload.ts";
 import type { ClusterPolicy } from "../../../src/compute/kubernetes/cluster-context.ts";
@@ -147,6 +148,59 @@ test("agents can neither mount nor read the Secrets with which the operator pull
 });
 
 /** Returns the pods of a checked and rendered deployment by the name of their object. */
+const agentsUrls = [
+  { agentsUrl: "https://{slug}.agents.example.com", own: "https://agent-1234abcd.agents.example.com" },
+  { agentsUrl: "https://agents.example.com/d/{slug}", own: "https://agents.example.com/d/agent-1234abcd" },
+  { agentsUrl: "http://{slug}.{namespace:agents}.svc:8000", own: "http://agent-1234abcd.other.svc:8000" },
+];
+
+test("a custom_url must not take the host of Pierhead or of other agents, and may take any other", () => {
+  const check = (url: string, changed: Partial<ClusterPolicy>, isServing = false) => {
+    const workload = workloadWith({}, []);
+    checkWorkload({ ...workload, isServing, cluster: { ...workload.cluster, url } }, { ...policy, ...changed });
+  };
+  const ownHosts = ["pierhead.example.com"];
+  const foreign = [
+    ["https://victim-1234abcd.agents.example.com/threads", "https://VICTIM.agents.example.com/agent-1234abcd"],
+    ["https://agents.example.com/", "https://agents.example.com:8443/d/victim-1234abcd/threads"],
+    ["http://victim-1234abcd.agents.svc/threads", "https://victim.other.svc"],
+  ];
+  for (const [index, { agentsUrl, own }] of agentsUrls.entries()) {
+    const changed = { agentsUrl, ownHosts };
+    for (const url of foreign[index] ?? []) {
+      assert.throws(() => check(url, changed), /custom_url has the host of other agents/, url);
+      check(url, changed, true);
+    }
+    for (const url of ["https://pierhead.example.com", "http://PIERHEAD.example.com:81/v2"])
+      assert.throws(() => check(url, changed), /custom_url has the host of Pierhead/, url);
+    for (const url of [own, `${own}/sub`, "https://support.example.com/threads", "https://a.b.agents.example.com"])
+      check(url, changed);
+  }
+});
+
+test("a route has the operator's annotations only, because they configure a controller that all routes share", () => {
+  const workload = workloadWith(
+    { annotations: { "haproxy.org/backend-config-snippet": "x", "example.com/auth": "no" } },
+    [],
+  );
+  for (const given of [{ ingressClass: "haproxy" }, { gateway: { namespace: "infra", name: "web" } }]) {
+    const changed = { ...policy, ...given, routeAnnotations: { "example.com/auth": "yes" } };
+    const { rest } = render(workload, {
+      traits: { ...traits, hasGatewayApi: true },
+      policy: changed,
+      database: "external",
+    });
+    const route = rest.find(({ kind }) => kind === "Ingress" || kind === "HTTPRoute");
+    assert.deepEqual(route?.metadata["annotations"], { "example.com/auth": "yes" });
+  }
+});
+
+test("a name that leads to another path of the cluster's API must not be read", () => {
+  for (const name of ["../secrets/x", "..", ".", "a/b", "a?watch=true", "a%2fb", "a b"])
+    assert.throws(() => pathOf("ServiceAccount", "agents", name), /is not a valid name of a ServiceAccount/, name);
+  assert.equal(pathOf("Pod", "agents", "a.b-c"), "/api/v1/namespaces/agents/pods/a.b-c");
+});
+
 function podsOf(
   spec: ResourceSpec,
   changed: Partial<ClusterPolicy> = {},
@@ -174,6 +228,8 @@ const policy: ClusterPolicy = {
   routeAnnotations: {},
   hasAgentGateway: false,
   agentGatewayHosts: [],
+  agentsUrl: null,
+  ownHosts: [],
   imagePullSecrets: [],
   builtImages: null,
   allowsRoot: false,

@@ -1,3 +1,5 @@
+import { UnusableWorkload } from "../workload.ts";
+
 /** A kind of object that we create, watch or inspect. */
 interface Kind {
   apiVersion: string;
@@ -54,8 +56,15 @@ export const childKinds = (traits: Record<NonNullable<Kind["needs"]>, boolean>):
     return kind.isChild && (kind.needs === undefined || traits[kind.needs]);
   });
 
-/** Returns `/apis/apps/v1/namespaces/agents/deployments[/name]`. */
+/**
+ * Returns `/apis/apps/v1/namespaces/agents/deployments[/name]`.
+ * @throws UnusableWorkload for a name that no object can have: as a part of a path, it could lead to another object
+ */
 export function pathOf(kind: string, namespace: string, name?: string): string {
+  for (const part of [namespace, name ?? ""]) {
+    if (/^\.{1,2}$|[^a-zA-Z0-9._:-]/.test(part))
+      throw new UnusableWorkload(`'${part}' is not a valid name of a ${kind}. Use letters, digits, '-' and '.'.`);
+  }
   const { apiVersion, plural } = kinds[kind as KindName];
   const root = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;
   return `${root}/namespaces/${namespace}/${plural}${name === undefined ? "" : `/${name}`}`;

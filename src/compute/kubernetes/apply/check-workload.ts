@@ -13,6 +13,7 @@ import { UnusableWorkload, type Workload } from "../workload.ts";
  * @throws UnusableWorkload
  */
 export function checkWorkload(workload: Workload, policy: ClusterPolicy): void {
+  refuseForeignHost(workload, policy);
   refuseCustomUrl(workload, policy);
   const { cluster } = workload;
   const reservedSecrets = policy.imagePullSecrets;
@@ -78,6 +79,39 @@ function objectsOf(spec: ResourceSpec): NamedObject[] {
   }
   return [...found.values()];
 }
+
+/**
+ * Rejects an address that belongs to Pierhead or to other agents: a route of its own with a longer path would get their requests, with
+ * the keys of their callers. The gateway in the cluster decides about addresses itself.
+ */
+function refuseForeignHost(
+  { slug, isServing, cluster: { url } }: Workload,
+  { ownHosts, agentsUrl }: ClusterPolicy,
+): void {
+  if (isServing) return;
+  const { hostname } = new URL(url);
+  if (ownHosts.includes(hostname) && !isBelowSlug(url, slug))
+    throw new UnusableWorkload(`custom_url has the host of Pierhead, ${hostname}. Use a host name of your own.`);
+  if (agentsUrl !== null && isHostOfOthers(url, slug, agentsUrl))
+    throw new UnusableWorkload(`custom_url has the host of other agents, ${hostname}. Use a host name of your own.`);
+}
+
+const slugMark = "0slug0";
+const namespaceMark = "0namespace0";
+
+function isHostOfOthers(url: string, slug: string, agentsUrl: string): boolean {
+  const text = agentsUrl.replaceAll("{slug}", slugMark).replace(/\{namespace:[^}]*\}/, namespaceMark);
+  if (!URL.canParse(text)) return false;
+  const { hostname } = new URL(text);
+  const escaped = hostname.replaceAll(/[^a-z0-9]/g, "\\$&");
+  const pattern = escaped.replace(slugMark, "([^.]+)").replaceAll(slugMark, "[^.]+").replace(namespaceMark, "[^.]+");
+  const found = new RegExp(`^${pattern}$`).exec(new URL(url).hostname);
+  if (found === null) return false;
+  return found[1] === undefined ? !isBelowSlug(url, slug) : found[1] !== slug;
+}
+
+/** Where agents share a host, the path of each contains its slug. */
+const isBelowSlug = (url: string, slug: string) => new URL(url).pathname.split("/").includes(slug);
 
 /** A revision that served before the gateway was installed keeps its own route. A new one would bypass the checks of the gateway. */
 function refuseCustomUrl(workload: Workload, policy: ClusterPolicy): void {

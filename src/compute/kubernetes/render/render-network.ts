@@ -69,7 +69,7 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
     name: slug,
     namespace: cluster.namespace as string,
     labels: labelsOf(workload, "server"),
-    ...withAnnotations({ ...annotationsOf(workload).annotations, ...ofOperator(workload, policy) }),
+    ...withAnnotations(ofOperator(workload, policy)),
   };
   if (policy.gateway !== null && traits.hasGatewayApi) {
     return [httpRoute(metadata, { hostname, prefix, gateway: policy.gateway })];
@@ -90,7 +90,7 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
 const withAnnotations = (annotations: Record<string, string>) =>
   Object.keys(annotations).length > 0 ? { annotations } : {};
 
-/** The operator's annotations win over those of the deployment, because they may decide who is let in. */
+/** Routes have the operator's annotations only, because they configure the controller that all routes share, and decide who is let in. */
 const ofOperator = ({ slug, deploymentId }: Workload, { routeAnnotations }: ClusterPolicy) =>
   Object.fromEntries(
     Object.entries(routeAnnotations).map(([key, text]) => [
