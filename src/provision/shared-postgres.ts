@@ -45,7 +45,8 @@ async function ensureDatabase(
   const { rows } = await client.query<{ is_member: boolean }>("select pg_has_role($1, 'member') as is_member", [name]);
   if (rows[0]?.is_member !== true) await client.query(`grant ${role} to current_user`);
   const made = await client.query("select 1 from pg_database where datname = $1", [name]);
-  if (made.rowCount === 0) await client.query(`create database ${role} owner ${role}`);
+  // Every role may connect to template1, and its copy fails as long as one is connected, or contains what agents left there.
+  if (made.rowCount === 0) await client.query(`create database ${role} owner ${role} template template0`);
   await client.query(`revoke all on database ${role} from public`);
 }
 

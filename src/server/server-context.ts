@@ -8,6 +8,7 @@ import type { GithubApps } from "../integrations/github-app.ts";
 import type { ObjectStorage } from "../integrations/object-storage.ts";
 import type { DatabaseServers } from "../reconciler/steps/database-servers.ts";
 import type { Registry } from "../registry/registry.ts";
+import { closeToOtherRoles } from "../store/engine/close-database.ts";
 import { type Db, openDatabase } from "../store/engine/database.ts";
 import { lockDirectory } from "../store/engine/embedded/directory-lock.ts";
 import { migrate } from "../store/engine/migrate.ts";
@@ -101,6 +102,11 @@ export async function openContext(config: Config, logger: Logger, closing: Closi
     ...(config.faultPoint === undefined ? {} : { onReached: crashAt(config.faultPoint) }),
   });
   closing.add("database", () => db.close());
+  if (config.agentPostgresUrl !== undefined) {
+    await closeToOtherRoles(db).catch((error: unknown) => {
+      logger.warn({ error: describeError(error) }, "roles of agents could not be kept from the server's own database");
+    });
+  }
   await migrate(db);
   await db.watchClock();
   const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayCreate: true })));

@@ -12,6 +12,7 @@ import { localPrograms, type PostgresPrograms } from "../../src/provision/postgr
 import { sharedPostgres } from "../../src/provision/shared-postgres.ts";
 import { freePort } from "../support/free-port.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer } from "../support/server.ts";
 
 const limits = { tenantId: randomUUID(), connectionsMax: 3, cpuLimitCores: 1, memoryLimitMib: 512 };
 const never = new AbortController().signal;
@@ -120,6 +121,46 @@ test("a view that replaces a table does not run the agent's code as the operator
   };
   await assert.rejects(countRows(replacing), DatabaseServerError);
   assert.deepEqual((await asAgent("select * from public.took")).rows, []);
+});
+
+test("an agent that is connected to the template of databases does not keep others from getting one", async (context) => {
+  if (!postgres) return context.skip(postgresSkipped);
+  const server = sharedPostgres({ adminUrl: postgres.url, address });
+  const [own, other] = [newCredentials(), newCredentials()];
+  await server.ensure(own, limits, never);
+  const template = new URL(uriOf(server, own));
+  template.pathname = "template1";
+  await connected(template.href, async (agent) => {
+    await agent.query("select lo_from_bytea(0, 'left by an agent')");
+    await server.ensure(other, limits, AbortSignal.timeout(20_000));
+  });
+  const left = await connected(uriOf(server, other), (agent) => agent.query("select 1 from pg_largeobject_metadata"));
+  assert.equal(left.rowCount, 0);
+});
+
+test("an agent does not connect to the server's own database on the same PostgreSQL", async (context) => {
+  if (!postgres) return context.skip(postgresSkipped);
+  await connected(postgres.url, async (admin) => {
+    await admin.query("create role control login password 'x'");
+    await admin.query("create database control owner control");
+  });
+  const environment = {
+    DATABASE_URL: `postgresql://control:x@${address}/control`,
+    PIERHEAD_COMPUTE: "simulated",
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+  };
+  await using pierhead = await startTestServer(environment);
+  const server = sharedPostgres({ adminUrl: postgres.url, address });
+  const own = newCredentials();
+  await server.ensure(own, limits, never);
+  const url = new URL(uriOf(server, own));
+  url.pathname = "control";
+  await assert.rejects(
+    connected(url.href, async () => {}),
+    /permission denied for database/,
+  );
+  await pierhead.restart();
+  assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200);
 });
 
 /** Returns the URLs of a superuser and of a role that may only create roles and databases. */
