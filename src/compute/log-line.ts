@@ -9,6 +9,12 @@ export interface LogLine {
 }
 
 /**
+ * Each line costs time and memory, however short it is, so readers count it as at least this many bytes. Otherwise an agent that
+ * writes lines of one byte would have 200,000 of them read without a break.
+ */
+export const lineCostBytes = 256;
+
+/**
  * Parses level, time and text of a line that an agent server wrote: either a JSON object from a structured logger
  * (winston, pino, structlog), or text with the level among its first words. The default level is INFO.
  */
@@ -27,12 +33,17 @@ export const readableLines = (text: string): string[] =>
 const readableCharsMax = 1_000;
 
 function readJsonLine(line: string): LogLine | undefined {
-  let fields: unknown;
+  // A refusal by the parser takes twenty times as long.
+  if (!line.endsWith("}")) return undefined;
   try {
-    fields = JSON.parse(line);
+    return readFields(JSON.parse(line));
   } catch {
+    // It is no JSON, or is nested more deeply than `JSON.stringify` can write.
     return undefined;
   }
+}
+
+function readFields(fields: unknown): LogLine | undefined {
   if (typeof fields !== "object" || fields === null) return undefined;
   const { level, severity, levelname, timestamp, time, ts, event, message, msg, ...others } = fields as Fields;
   const said = [event, message, msg].filter((value) => typeof value === "string" && value !== "");

@@ -53,6 +53,38 @@ test("one read of a finished log returns both streams, even if the engine sends 
   assert.deepEqual(messages(lines), ["first", "a moment later"]);
 });
 
+test("a line of JSON that is nested too deeply to be written again does not end the server", {
+  timeout: 20_000,
+}, async (context) => {
+  const deep = `{"msg":"x","a":${"[".repeat(5_000)}${"]".repeat(5_000)}}`;
+  const { engine } = await startEngine(context, (response) => response.write(frame(deep) + frame("afterwards", 1)));
+  const log = new ContainerLog(engine, "agent", "replica");
+  context.after(() => log.close());
+  assert.deepEqual(await readOn(log, 2), [deep, "afterwards"]);
+});
+
+test("a flood of the shortest lines is read in small parts, and the engine keeps the rest", {
+  timeout: 60_000,
+}, async (context) => {
+  const count = 20_000;
+  const { engine } = await startEngine(context, (response) => response.write(frame("").repeat(count)));
+  const log = new ContainerLog(engine, "agent", "replica");
+  context.after(() => log.close());
+  let cursor: string | null = null;
+  let read = 0;
+  await eventually(
+    async () => {
+      const chunk = await log.read(cursor, { bytesMax: 256 * 1024, isFinal: false });
+      cursor = chunk.cursor;
+      assert.ok(chunk.lines.length <= 1_024, `${chunk.lines.length} lines at once`);
+      read += chunk.lines.length;
+      return read;
+    },
+    (found) => found === count,
+    { timeoutMs: 50_000 },
+  );
+});
+
 test("reading a log that the engine does not start to send times out, so that others get their turn", {
   timeout: 30_000,
 }, async (context) => {

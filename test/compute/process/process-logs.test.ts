@@ -181,6 +181,42 @@ test("process compute: under any order of writing, rotating and reading, lines s
   await fc.assert(property, { numRuns: 150 }).finally(() => rm(root, { recursive: true, force: true }));
 });
 
+test("process compute: a flood of the shortest lines is read in small parts, in order, and none is lost", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-compute-"));
+  try {
+    const written = Array.from({ length: 5_000 }, (_, index) => `{${index}`);
+    await appendFile(path.join(directory, "stdout.log"), written.map((line) => `${line}\n`).join(""));
+    const log = new ReplicaLog(directory, "replica");
+    const parts: string[][] = [];
+    let cursor: string | null = null;
+    do {
+      const chunk: ReplicaLogChunk = await log.read(cursor, { bytesMax: 256 * 1024, isFinal: false });
+      parts.push(chunk.lines.map(({ message }) => message));
+      cursor = chunk.cursor;
+    } while (parts.at(-1)?.length !== 0);
+    assert.deepEqual(parts.flat(), written);
+    // Otherwise 262,144 lines of one byte come at once, and no request is answered while they are read.
+    for (const part of parts) assert.ok(part.length <= 1_024, `${part.length} lines at once`);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+test("process compute: a line of JSON that is nested too deeply to be written again is shown as it is, and others follow", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-compute-"));
+  try {
+    const deep = `{"msg":"x","a":${"[".repeat(30_000)}${"]".repeat(30_000)}}`;
+    await appendFile(path.join(directory, "stdout.log"), `${deep}\nafterwards\n`);
+    const { lines } = await new ReplicaLog(directory, "replica").read(null, { bytesMax: 256 * 1024, isFinal: false });
+    assert.deepEqual(
+      lines.map(({ message }) => message),
+      [deep, "afterwards"],
+    );
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
 test("process compute: the level of a line comes from JSON or from its first words, and is INFO otherwise", () => {
   const levels: [string, string][] = [
     ['{"level":50,"time":1767322800000,"msg":"pino"}', "ERROR"],

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ReplicaLogChunk } from "../../compute.ts";
-import { readableLines, readLogLine } from "../../log-line.ts";
+import { lineCostBytes, readableLines, readLogLine } from "../../log-line.ts";
 import type { Engine } from "../engine/engine.ts";
 import { type Frame, FrameSplitter } from "../engine/streams.ts";
 
@@ -207,8 +207,9 @@ class LogTail {
       message: message.slice(0, lineBytesMax),
     };
     this.#finished = { ...this.#finished, [stream]: this.#received[stream] };
-    this.#buffered.push({ line, positions: this.#finished, bytes: unfinished.bytes });
-    this.#bufferedBytes += unfinished.bytes;
+    const bytes = Math.max(unfinished.bytes, lineCostBytes);
+    this.#buffered.push({ line, positions: this.#finished, bytes });
+    this.#bufferedBytes += bytes;
   }
 }
 

@@ -8,6 +8,9 @@ const linePattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d) 
 /** Limit of one read when a second has more lines than requested. A node's log files have 10 MiB by default. */
 const readBytesMax = 16 * 1024 * 1024;
 
+/** Lines of one read. Each read reads the second of its cursor again, so fewer would read a flood too often. */
+const linesMax = 5_000;
+
 /**
  * Reads lines of a pod after a cursor. The API server accepts whole seconds only, so the second of the cursor is read again
  * and lines that were read before are dropped. A cursor is `<timestamp in UTC> <number of lines read with that timestamp>`.
@@ -58,6 +61,7 @@ function linesAfter(position: Position, text: string, podName: string): ReplicaL
     const key = `${podName}/${at}/${count}`;
     const read = readLogLine(message);
     lines.push({ key, timestamp: new Date(at), stream: "stdout", level: read.level, message: read.message });
+    if (lines.length >= linesMax) break;
   }
   return { lines, cursor: cursorOf(last) };
 }

@@ -11,7 +11,7 @@ import { open, readdir, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { ReplicaLogChunk } from "../../compute.ts";
-import { readableLines, readLogLine } from "../../log-line.ts";
+import { lineCostBytes, readableLines, readLogLine } from "../../log-line.ts";
 
 /**
  * One output stream of a replica. The replica writes it to a file itself, so the log survives this process. Each stream
@@ -138,8 +138,10 @@ export async function readLogStream(
   const offset = firstKept(stream, after);
   const wasCut = offset > after;
   if (wasCut) lines.push(droppedLine(stream, after, offset, options.keyPrefix));
-  const { bytes, endsAt, writtenAt } = await readSpan(stream, offset, Math.max(options.bytesMax, lineBytesMax + 1));
-  const pieces = splitLines(bytes, { isComplete: endsAt === "gap" || (endsAt === "end" && options.isFinal) });
+  const bytesMax = Math.max(options.bytesMax, lineBytesMax + 1);
+  const { bytes, endsAt, writtenAt } = await readSpan(stream, offset, bytesMax);
+  const isComplete = endsAt === "gap" || (endsAt === "end" && options.isFinal);
+  const pieces = splitLines(bytes, { isComplete, linesMax: Math.ceil(bytesMax / lineCostBytes) });
   for (const [index, piece] of pieces.entries()) {
     // After a gap the first line is incomplete: its beginning was dropped.
     if (wasCut && index === 0 && pieces.length > 1) continue;
@@ -208,10 +210,13 @@ async function readTail(stream: LogStream): Promise<string[]> {
   return `${bytes}\n${rest}`.split("\n");
 }
 
-/** Splits bytes into lines of at most `lineBytesMax`. Leaves an unfinished last line for later unless it is complete. */
-function splitLines(bytes: Buffer, { isComplete }: { isComplete: boolean }) {
+/**
+ * Splits the beginning of these bytes into lines of at most `lineBytesMax`. Leaves an unfinished last line for later unless it is
+ * complete.
+ */
+function splitLines(bytes: Buffer, { isComplete, linesMax }: { isComplete: boolean; linesMax: number }) {
   const pieces: { begin: number; end: number; next: number }[] = [];
-  for (let begin = 0; begin < bytes.length; ) {
+  for (let begin = 0; begin < bytes.length && pieces.length < linesMax; ) {
     const lineEnd = bytes.indexOf(10, begin);
     const isOpen = lineEnd === -1;
     const end = isOpen ? bytes.length : lineEnd;
