@@ -11,18 +11,10 @@ import type { Db } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { makeWorld, newDeployment, newRevision, type World } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
+import { settings as settingsOfSite } from "./deploying-site.ts";
 import { passDeps } from "./pass-deps.ts";
 
-const settings = {
-  deploymentsUrl: "http://127.0.0.1:8124/d/",
-  controlPlaneUrl: "http://127.0.0.1:8124",
-  deployTimeoutMs: 60_000,
-  hasEndpointAuth: false,
-  hasTracing: false,
-  idleAfterMs: 1,
-  drainTimeoutMs: 1,
-  computeType: "docker",
-} as unknown as ReconcilerDeps["settings"];
+const settings: ReconcilerDeps["settings"] = { ...settingsOfSite, computeType: "docker" };
 
 eachDatabase(
   "the version of a deployed image is the one its server reports, or else the tag of the image",
