@@ -195,7 +195,8 @@ test("an earlier checkpoint is edited and run again, and an error says which nod
     .waitFor();
   await page.getByRole("button", { name: "Fork and run" }).click();
   await conversation(page).getByRole("heading", { name: "Approve a refund of 25 € for order 8841?" }).waitFor();
-  await conversation(page).getByRole("button", { name: "Decline …" }).click();
+  await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  await page.keyboard.press("n");
   await conversation(page).getByRole("button", { name: "Decline", exact: true }).click();
   await conversation(page).getByText("a colleague declined the refund").waitFor();
   await say(page, "now fail");

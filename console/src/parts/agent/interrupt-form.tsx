@@ -28,7 +28,7 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false, mark }: Prop
   const [typed, setTyped] = useState(() => jsonOf(approval(value, {})));
   const [isBusy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  // A key alone approves nothing: it goes to the button, which Enter presses.
+  // A key alone approves nothing: it goes to the button, which Enter presses. `r` leads to the revisions of the deployment.
   useKeys(
     isRow || way !== "choose"
       ? {}

@@ -81,9 +81,7 @@ function RunHead({ facts: { run, name }, title }: { facts: RunFacts; title: stri
       <b title={name}>{name}</b>
       {title !== undefined && title !== name && <span className="softer">Thread: {title}</span>}
       <span className="run-facts">
-        <time dateTime={run.created_at} title={new Date(run.created_at ?? "").toLocaleString()}>
-          {startOfRun(run)}
-        </time>
+        {startOfRun(run) !== "" && <time dateTime={run.created_at}>{startOfRun(run)}</time>}
         <ThreadStatusText status={run.status} />
         <CopyText name="run id" text={run.run_id} shown={endOf(run.run_id)} />
       </span>
