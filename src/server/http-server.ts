@@ -44,6 +44,7 @@ export function createHttpServer(
   const server = createServer(
     { ...options, shouldUpgradeCallback: isUpgrade, requestTimeout: 0 },
     (request, response) => {
+      if (!isWithinPipeline(request, response)) return void request.socket.destroy();
       limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
       discardRest(request, response);
       parts.answer(request, response);
@@ -119,6 +120,24 @@ const statuses: Record<string, string> = {
 /** Whether a response is being written, so that another one would be read as a part of it. */
 const hasStarted = (socket: Duplex) =>
   (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
+
+/**
+ * Requests of one connection that wait for their answers at the same time. Node takes all requests of a packet at once, and a packet
+ * has room for 2,000, so that one connection without a key would keep the server from answering anyone else. Browsers and usual
+ * clients wait for each answer.
+ */
+const pipelinedMax = 16;
+
+const unanswered = new WeakMap<Socket, number>();
+
+/** Counts a request until its answer has ended. Returns false if too many of its connection wait already. */
+function isWithinPipeline({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  const count = (unanswered.get(socket) ?? 0) + 1;
+  if (count > pipelinedMax) return false;
+  unanswered.set(socket, count);
+  response.once("close", () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
+  return true;
+}
 
 const late = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n";
 
