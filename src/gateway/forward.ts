@@ -1,5 +1,6 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { onChunks } from "./chunks.ts";
 import { refusalOfAnswer } from "./console-call.ts";
 import type { Exchange } from "./exchange.ts";
 import { answerHeaders, type ForwardedOptions, framingHeaders, type RawHeaders, requestHeaders } from "./headers.ts";
@@ -32,6 +33,12 @@ export function forward(exchange: Exchange, replica: Replica, options: ForwardOp
   if (!sendsBody) upstream.end();
 }
 
+/** Interim answers (1xx) to one request. Some servers send one each few seconds until the final one. */
+const interimMax = 1_000;
+
+/** A small buffer stops reading soon while an answer is paused. An answer that is not paused does not use it. */
+const connectionOptions = { insecureHTTPParser: false, readableHighWaterMark: 4_096 };
+
 export type OnFailure = (failure: Failure) => void;
 
 interface UpstreamOptions {
@@ -59,7 +66,8 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
   const agent = exchange.upgrade === null && exchange.attempts === 0 ? replica.agent : false;
   const { host, port } = replica;
   const method = request.method ?? "GET";
-  const upstream = httpRequest({ agent, host, port, method, path: address.path, headers, insecureHTTPParser: false });
+  const target = { agent, host, port, method, path: address.path, headers };
+  const upstream = httpRequest({ ...target, ...connectionOptions });
   exchange.attempt(replica, upstream);
   const connection: Connection = { isOpen: false, socket: null, bytesReadBefore: 0 };
   upstream.on("socket", (socket) => {
@@ -77,6 +85,11 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
   // Errors after the answer has begun are handled by the answer.
   upstream.on("response", done).on("error", fail);
   upstream.on("response", (answer) => relayAnswer(exchange, answer));
+  let interim = 0;
+  upstream.on("information", () => {
+    interim += 1;
+    if (interim > interimMax) exchange.refuse(refusals.unreachable(exchange.revisionId, invalidHttp));
+  });
   upstream.on("upgrade", (answer, peer: Socket, peerHead: Buffer) => {
     done();
     if (upgraded !== null && /^websocket$/i.test(answer.headers.upgrade ?? ""))
@@ -143,12 +156,12 @@ export const hasBody = ({ headers }: IncomingMessage) =>
 function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: number): void {
   const { request, counter } = exchange;
   let bytes = 0;
-  request.on("data", (chunk: Buffer) => {
+  onChunks(request, (part) => {
     if (exchange.isSettled) return;
-    bytes += chunk.length;
-    counter.bytesIn += chunk.length;
+    bytes += part.length;
+    counter.bytesIn += part.length;
     if (bytes > bodyBytesMax) exchange.refuse(refusals.oversize(bodyBytesMax));
-    else if (!upstream.write(chunk)) request.pause();
+    else if (!upstream.write(part)) request.pause();
   });
   upstream.on("drain", () => request.resume());
   request.on("end", () => upstream.end());
@@ -168,10 +181,10 @@ function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   if (refusal !== null) exchange.refuse(refusal);
   if (exchange.isSettled || !writeHead(exchange, answer)) return;
   let isSent = false;
-  answer.on("data", (chunk: Buffer) => {
+  onChunks(answer, (part) => {
     isSent = true;
-    counter.bytesOut += chunk.length;
-    if (response.write(chunk)) return;
+    counter.bytesOut += part.length;
+    if (response.destroyed || response.write(part)) return;
     answer.pause();
     response.once("drain", () => answer.resume());
   });

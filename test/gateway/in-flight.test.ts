@@ -53,6 +53,11 @@ test("answers pipelined requests in order, and ends all of them with their conne
   await eventually(all, (count) => count === 6);
   leaver.socket.destroy();
   await eventually(all, (count) => count === 3);
+  // The gateway counts a request before its agent has received it.
+  await eventually(
+    () => agents.reduce((sum, { open }) => sum + open.size, 0),
+    (count) => count === 3,
+  );
   for (const { open } of agents) for (const entry of open) entry.finish();
   await stayer.until(/(done[\s\S]*){3}/);
   await eventually(all, (count) => count === 0);

@@ -44,6 +44,31 @@ test("answers 502 instead of a malformed answer, for requests and WebSockets, an
   );
 });
 
+test("sends chunks that arrive together as one, because an agent may send millions of one byte", async () => {
+  const count = 20_000;
+  await using agent = await startRawAgent();
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target]));
+  const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  agent.say((socket) => socket.end(`${head}${"1\r\na\r\n".repeat(count)}0\r\n\r\n`));
+  const [, body = ""] = (await exchangeRaw(site.port, ask)).split("\r\n\r\n");
+  const parts = body.split("\r\n").filter((_, index) => index % 2 === 1);
+  assert.equal(parts.join(""), "a".repeat(count));
+  assert.ok(parts.length < 1_000, `${parts.length} chunks`);
+});
+
+test("answers 502 to an agent that sends interim answers without end", async () => {
+  await using agent = await startRawAgent();
+  await using site = await startGateway();
+  site.gateway.setRoute(route([agent.target]));
+  const interim = "HTTP/1.1 102 Processing\r\n\r\n";
+  const last = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+  agent.say((socket) => socket.end(interim.repeat(100) + last));
+  assert.match(await exchangeRaw(site.port, ask), /^HTTP\/1\.1 200 OK\r\n/);
+  agent.say((socket) => socket.end(interim.repeat(5_000) + last));
+  assert.match(await exchangeRaw(site.port, ask), /^HTTP\/1\.1 502 Bad Gateway\r\n/);
+});
+
 test("passes old and unusual but valid answers", async () => {
   await using agent = await startRawAgent();
   await using site = await startGateway();
