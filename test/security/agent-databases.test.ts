@@ -163,6 +163,31 @@ test("an agent does not connect to the server's own database on the same Postgre
   assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200);
 });
 
+test("a session of an agent in the server's own database ends with the next start, and its locks with it", async (context) => {
+  if (!postgres) return context.skip(postgresSkipped);
+  await connected(postgres.url, (admin) => admin.query("create database held"));
+  const server = sharedPostgres({ adminUrl: postgres.url, address });
+  const own = newCredentials();
+  await server.ensure(own, limits, never);
+  const url = new URL(uriOf(server, own));
+  url.pathname = "held";
+  const agent = new pg.Client({ connectionString: url.href });
+  agent.on("error", () => {});
+  await agent.connect();
+  const ended = new Promise((resolve) => agent.once("end", resolve));
+  // The lock of migrations.
+  await agent.query("select pg_advisory_lock(1885955442)");
+  const databaseUrl = new URL(postgres.url);
+  databaseUrl.pathname = "held";
+  await using pierhead = await startTestServer({
+    DATABASE_URL: databaseUrl.href,
+    PIERHEAD_COMPUTE: "simulated",
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+  });
+  assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200);
+  await ended;
+});
+
 /** Returns the URLs of a superuser and of a role that may only create roles and databases. */
 async function operators(url: string): Promise<string[]> {
   await connected(url, async (admin) => {
