@@ -29,6 +29,44 @@ export function secretChangesBetween(before: Record<string, string>, after: Reco
   };
 }
 
+/** JSON characters of one value, and of all values or names of one row. Rows are kept without limit, and a page has 100 of them. */
+const valueLengthMax = 2_048;
+const rowLengthMax = 16_384;
+
+/** Returns changes as they may be stored: long values are cut, and what does not fit is counted. */
+export function boundedChanges(changes: Changes): Changes {
+  const kept: Changes = {};
+  const entries = Object.entries(changes);
+  let length = 0;
+  for (const [at, [field, { before, after }]] of entries.entries()) {
+    const change = { before: boundedValue(before), after: boundedValue(after) };
+    length += field.length + JSON.stringify(change).length;
+    if (length > rowLengthMax) return { ...kept, "…": { before: null, after: moreOf(entries.length - at) } };
+    kept[field] = change;
+  }
+  return kept;
+}
+
+/** Returns secrets as their changes may be stored: names that do not fit are counted. */
+export function boundedSecretChanges({ added, removed, changed }: SecretChanges): SecretChanges {
+  let length = 0;
+  const bounded = (names: string[]): string[] => {
+    const end = names.findIndex((name) => (length += name.length) > rowLengthMax);
+    return end === -1 ? names : [...names.slice(0, end), moreOf(names.length - end)];
+  };
+  return { added: bounded(added), removed: bounded(removed), changed: bounded(changed) };
+}
+
+const moreOf = (count: number) => `… and ${count} more`;
+
+/** Returns the value, or the beginning of its JSON if it is long. */
+export function boundedValue(value: unknown): unknown {
+  const text = JSON.stringify(value) ?? "null";
+  return text.length <= valueLengthMax
+    ? value
+    : `${text.slice(0, valueLengthMax).toWellFormed()}… (${text.length} characters)`;
+}
+
 function compare(found: Changes, path: string, before: unknown, after: unknown): void {
   if (isDeepStrictEqual(before, after)) return;
   if (!isPlain(before) || !isPlain(after)) {

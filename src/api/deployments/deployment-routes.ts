@@ -12,7 +12,7 @@ import {
   type DeploymentFilter,
   listDeployments,
 } from "../../store/deployments/deployment-list.ts";
-import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
+import { type DeploymentRow, findDeployment, type ListedDeploymentRow } from "../../store/deployments/deployments.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { type Api, type Handler, route } from "../http/route.ts";
 import { deploymentsUrlOf } from "../http/urls.ts";
@@ -26,15 +26,23 @@ import { deploymentOf } from "./present-deployment.ts";
 export function addDeploymentRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
-  route(api, operations.listDeployments, async ({ principal, query, request }) => {
+  route(api, operations.listDeployments, async (call) => {
+    const { principal, query, request } = call;
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
     const { limit, offset, sort_by: by, sort_order: direction } = query;
     const page = { limit, offset, order: { by, direction } };
-    const rows = await listDeployments(db, principal.tenantId, filterOf(query, deploymentsUrl), page);
-    return {
-      resources: rows.map((row) => deploymentOf(row, { sealer, principal, deploymentsUrl })),
-      offset: query.offset + rows.length,
-    };
+    const filter = filterOf(query, deploymentsUrl);
+    const shown = (row: DeploymentRow) => deploymentOf(row, { sealer, principal, deploymentsUrl });
+    const resources = await api.largePages.present(call, {
+      read: () => listDeployments(db, principal.tenantId, filter, page),
+      largeBytesOf: (row: ListedDeploymentRow) => row.large_bytes,
+      small: shown,
+      large: async ({ id }) => {
+        const found = await findDeployment(db, principal.tenantId, id);
+        return found === undefined ? [] : [shown(found)];
+      },
+    });
+    return { resources, offset: query.offset + resources.length };
   });
 
   const create: Handler<typeof operations.createDeployment, Principal> = async ({

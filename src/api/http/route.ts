@@ -19,6 +19,7 @@ import { BodyMemory } from "./body-memory.ts";
 import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
+import { LargePages } from "./large-pages.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
@@ -43,6 +44,7 @@ export interface Api {
   assertions: CallerAssertions;
   limits: RequestLimits;
   bodyMemory: BodyMemory;
+  largePages: LargePages;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
@@ -53,7 +55,16 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
   const assertions = createCallerAssertions(sealer, { issuer: settings.ownUrl, now: () => db.now() });
   const keyring = createKeyring(db, logger, settings.serviceSecret, assertions);
   const limits = new RequestLimits(settings.rateLimit, settings.trustedProxies);
-  return { server, deps, keyring, assertions, limits, bodyMemory: new BodyMemory(), registered: [] };
+  return {
+    server,
+    deps,
+    keyring,
+    assertions,
+    limits,
+    bodyMemory: new BodyMemory(),
+    largePages: new LargePages(),
+    registered: [],
+  };
 }
 
 /** One request of one operation, validated and normalized. */

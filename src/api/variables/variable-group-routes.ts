@@ -8,9 +8,11 @@ import {
   changeVariableGroup,
   createVariableGroup,
   deleteVariableGroup,
+  findVariableGroup,
   type GroupRow,
   listGroupsOfDeployment,
   listVariableGroups,
+  openListedGroup,
   readVariableGroup,
   setGroupsOfDeployment,
 } from "../../store/variables/variable-groups.ts";
@@ -28,9 +30,19 @@ import { withoutNulls } from "../validation/without-nulls.ts";
 export function addVariableGroupRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
-  route(api, operations.listVariableGroups, async ({ principal, query }) => {
-    const rows = await listVariableGroups(db, sealer, principal.tenantId, query);
-    return { resources: rows.map(groupOf), offset: query.offset + rows.length };
+  route(api, operations.listVariableGroups, async (call) => {
+    const { query } = call;
+    const { tenantId } = call.principal;
+    const resources = await api.largePages.present(call, {
+      read: () => listVariableGroups(db, tenantId, query),
+      largeBytesOf: (row) => row.large_bytes,
+      small: (row) => groupOf(openListedGroup(sealer, row)),
+      large: async ({ id }) => {
+        const found = await findVariableGroup(db, sealer, tenantId, id);
+        return found === undefined ? [] : [groupOf(found)];
+      },
+    });
+    return { resources, offset: query.offset + resources.length };
   });
 
   route(api, operations.createVariableGroup, async ({ principal, body }) => {

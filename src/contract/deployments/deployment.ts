@@ -297,7 +297,7 @@ export const PatchDeployment = Type.Object(
     source_revision_config: optional(SourceRevisionConfigInput, "Merged. A non-null field creates a revision."),
     secrets: optional(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
     secret_references: optional(Type.Array(SecretReference), "Replaces all references. [] removes them."),
-    display_name: optional(Type.String({ minLength: 1 })),
+    display_name: optional(Type.String({ minLength: 1, maxLength: 256 })),
     tracked_repo_ref: optional(
       Type.String({ minLength: 1 }),
       "Changes the tracked branch without creating a revision.",

@@ -88,7 +88,9 @@ export const ListListenersQuery = Type.Object(offsetQuery);
 export type ListListenersQuery = Static<typeof ListListenersQuery>;
 
 const ComputeConfigInput = Type.Object(
-  { k8s_namespaces: optional(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces) },
+  {
+    k8s_namespaces: optional(Type.Array(Type.String(), { maxItems: 1_000, examples: [["agents"]] }), namespaces),
+  },
   { $id: "ComputeConfigInput" },
 );
 

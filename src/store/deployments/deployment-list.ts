@@ -5,7 +5,7 @@ import type { Db } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
 import { isOfAgent } from "./agent-columns.ts";
 import { type TagConditions, taggedWith } from "./deployment-tags.ts";
-import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
+import { type ListedDeploymentRow, listedColumns, listedSize } from "./deployments.ts";
 
 /** Filters of a list; an absent one does not filter. */
 export interface DeploymentFilter {
@@ -81,10 +81,10 @@ export async function listDeployments(
   tenantId: string,
   filter: DeploymentFilter,
   page: { limit: number; offset: number; order?: DeploymentOrder },
-): Promise<DeploymentRow[]> {
+): Promise<ListedDeploymentRow[]> {
   const tags = filter.tagValueIds === undefined ? noTags : await taggedWith(db, tenantId, filter.tagValueIds);
   if (tags === undefined) return [];
-  const { rows } = await db.query<DeploymentRow>(deploymentPage(tenantId, filter, { ...page, tags }));
+  const { rows } = await db.query<ListedDeploymentRow>(deploymentPage(tenantId, filter, { ...page, tags }));
   return rows;
 }
 
@@ -103,14 +103,14 @@ export function deploymentPage(
   const inOrder = readInOrder(tenantId, filter, page);
   if (inOrder !== undefined && page.offset === 0) {
     const rows = sql`
-      select ${deploymentColumns} from ${inOrder.from} left join secret_sets s on s.id = d.secret_set_id
+      select ${listedColumns} from ${inOrder.from} left join secret_sets s on s.id = d.secret_set_id ${listedSize}
        where ${inOrder.where} order by ${inOrder.sorted}`;
     return cut(rows, page);
   }
   // Join whole rows only for the page itself, not for the rows that the offset skips.
   return sql`
-    select ${deploymentColumns} from (${deploymentKeys(tenantId, filter, { ...page, exact })}) page
-      join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id
+    select ${listedColumns} from (${deploymentKeys(tenantId, filter, { ...page, exact })}) page
+      join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id ${listedSize}
      order by ${sorted}`;
 }
 

@@ -12,7 +12,7 @@ import { type AuditNote, auditedDeployment } from "../tenants/audit.ts";
 import { agentId } from "./agent-columns.ts";
 import { deploymentsTable } from "./tables.ts";
 
-const deploymentFields = pick(
+const boundedFields = pick(
   deploymentsTable,
   "id",
   "tenant_id",
@@ -21,11 +21,9 @@ const deploymentFields = pick(
   "slug",
   "display_name",
   "source",
-  "source_config",
   "tracked_ref",
   "tracked_packages",
   "secret_set_id",
-  "secret_references",
   "status",
   "health",
   "health_since",
@@ -48,6 +46,11 @@ const deploymentFields = pick(
   "updated_at",
 );
 
+/** Fields that may be large. */
+const largeFields = pick(deploymentsTable, "source_config", "secret_references");
+
+const deploymentFields = { ...boundedFields, ...largeFields };
+
 /** A row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` turns it into JSON. */
 export interface DeploymentRow extends RowOf<typeof deploymentFields> {
   agent_id: string | null;
@@ -58,6 +61,12 @@ export interface DeploymentRow extends RowOf<typeof deploymentFields> {
   can_roll_back: boolean;
   sealed_secrets: Buffer | null;
   secrets_key_id: string | null;
+}
+
+/** A row of a page. */
+export interface ListedDeploymentRow extends DeploymentRow {
+  /** Size of the fields that the row lacks because they are large; null: the row has all. */
+  large_bytes: number | null;
 }
 
 /** The columns that an operation changes; absent means unchanged. */
@@ -81,16 +90,35 @@ export type DeploymentChange = Partial<
 
 /** Columns are listed one by one because a cached plan of `select *` breaks at the next migration. */
 // The commit is known once the revision is resolved. It is read there, so that resolving need not lock this row.
-export const deploymentColumns = sql`
-  ${selectList(deploymentFields, "d")}, ${agentId} as agent_id,
+const boundedColumns = sql`
+  ${selectList(boundedFields, "d")}, ${agentId} as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
   case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
     select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
-  ) else false end as can_roll_back,
-  s.sealed as sealed_secrets, s.data_key_id as secrets_key_id`;
+  ) else false end as can_roll_back, s.data_key_id as secrets_key_id`;
+
+export const deploymentColumns = sql`${boundedColumns}, ${selectList(largeFields, "d")}, s.sealed as sealed_secrets`;
+
+/** Larger rows are read one by one, because a page of them is 100 MiB. */
+const listedBytesMax = sql.literal(65_536);
+
+/**
+ * The columns of a page of deployments, and the join that they need. `large_bytes`: the row is large, and lacks its secrets, their
+ * references and its settings.
+ */
+export const listedColumns = sql`${boundedColumns},
+  case when size.bytes <= ${listedBytesMax} then s.sealed end as sealed_secrets,
+  case when size.bytes <= ${listedBytesMax} then d.source_config end as source_config,
+  case when size.bytes <= ${listedBytesMax} then d.secret_references end as secret_references,
+  case when size.bytes > ${listedBytesMax} then size.bytes end as large_bytes`;
+
+/** Computed once for each row: it reads the large fields. */
+export const listedSize = sql`cross join lateral (
+  select coalesce(octet_length(s.sealed), 0) + octet_length(d.source_config::text)
+         + coalesce(octet_length(d.secret_references::text), 0) as bytes offset 0) size`;
 
 /** Returns a deployment; undefined for an unknown one and equally for another tenant's. */
 export function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {

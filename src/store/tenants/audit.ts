@@ -1,4 +1,10 @@
-import type { Changes, SecretChanges } from "../../domain/audit.ts";
+import {
+  boundedChanges,
+  boundedSecretChanges,
+  boundedValue,
+  type Changes,
+  type SecretChanges,
+} from "../../domain/audit.ts";
 import { type Sql, sql } from "../engine/sql.ts";
 
 /** The content of an audit row: names of secrets only, and no keys. */
@@ -60,8 +66,10 @@ export function audited(subject: AuditSubject, note: AuditNote): Sql {
 
 function dataOf({ changes = {}, secrets = null, details = {} }: AuditNote): Record<string, unknown> {
   return {
-    ...(Object.keys(changes).length > 0 && { changes }),
-    ...(secrets !== null && { secrets }),
-    ...(Object.keys(details).length > 0 && { details }),
+    ...(Object.keys(changes).length > 0 && { changes: boundedChanges(changes) }),
+    ...(secrets !== null && { secrets: boundedSecretChanges(secrets) }),
+    ...(Object.keys(details).length > 0 && {
+      details: Object.fromEntries(Object.entries(details).map(([name, value]) => [name, boundedValue(value)])),
+    }),
   };
 }

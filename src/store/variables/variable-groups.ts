@@ -37,6 +37,13 @@ const groupFields = pick(
 );
 const columns = sql`${selectList(groupFields, "g")}, g.data_key_id as "keyId"`;
 
+/** Larger groups are read one by one, because a page of them is 100 MiB. */
+const listedBytesMax = sql.literal(65_536);
+const listedFields = pick(variableGroupsTable, "id", "tenant_id", "name", "version", "created_at", "updated_at");
+const listedColumns = sql`${selectList(listedFields, "g")}, g.data_key_id as "keyId",
+  case when octet_length(g.sealed) <= ${listedBytesMax} then g.sealed end as sealed,
+  case when octet_length(g.sealed) > ${listedBytesMax} then octet_length(g.sealed) end as large_bytes`;
+
 interface StoredGroup extends RowOf<typeof groupFields>, Sealed {}
 
 /** A deployment that uses a group. */
@@ -65,18 +72,42 @@ const usersOfGroup = sql`
               from deployment_variable_groups u join deployments d on d.id = u.deployment_id
              where u.group_id = g.id), '[]') as deployments`;
 
-/** Returns the groups of a workspace by name. */
+/** A row of a page of groups. */
+export interface ListedGroup extends Omit<StoredGroup, "sealed"> {
+  /** null: the group is large, and the row lacks its variables. */
+  sealed: Buffer | null;
+  /** Size of the sealed variables that the row lacks. */
+  large_bytes: number | null;
+  deployments: GroupUser[];
+}
+
+/** Returns the groups of a workspace by name. `openListedGroup` opens their variables. */
 export async function listVariableGroups(
+  db: Db,
+  tenantId: string,
+  page: { limit: number; offset: number },
+): Promise<ListedGroup[]> {
+  const { rows } = await db.query<ListedGroup & Record<string, unknown>>(sql`
+    select ${listedColumns}, ${usersOfGroup} from variable_groups g
+     where g.tenant_id = ${tenantId} order by g.name limit ${page.limit} offset ${page.offset}`);
+  return rows;
+}
+
+export function openListedGroup(sealer: Sealer, { large_bytes: _, sealed, ...row }: ListedGroup): GroupRow {
+  if (sealed === null) throw new Error("a large group is read on its own");
+  return openRow(sealer, { ...row, sealed });
+}
+
+/** Returns a group; undefined for an unknown one and equally for another workspace's. */
+export async function findVariableGroup(
   db: Db | Trx,
   sealer: Sealer,
   tenantId: string,
-  page: { limit: number; offset: number; id?: string },
-): Promise<GroupRow[]> {
+  id: string,
+): Promise<GroupRow | undefined> {
   const { rows } = await db.query<StoredGroup & { deployments: GroupUser[] }>(sql`
-    select ${columns}, ${usersOfGroup} from variable_groups g
-     where g.tenant_id = ${tenantId} and (${page.id ?? null}::uuid is null or g.id = ${page.id ?? null})
-     order by g.name limit ${page.limit} offset ${page.offset}`);
-  return rows.map((row) => openRow(sealer, row));
+    select ${columns}, ${usersOfGroup} from variable_groups g where g.tenant_id = ${tenantId} and g.id = ${id}`);
+  return rows[0] && openRow(sealer, rows[0]);
 }
 
 /** Returns the groups of a deployment, in the order in which they apply. */
@@ -89,7 +120,7 @@ export async function listGroupsOfDeployment(db: Db | Trx, sealer: Sealer, deplo
 
 /** Returns a group. @throws ApiError 404 for an unknown one and equally for another workspace's. */
 export async function readVariableGroup(db: Db | Trx, sealer: Sealer, tenantId: string, id: string): Promise<GroupRow> {
-  const [row] = await listVariableGroups(db, sealer, tenantId, { id, limit: 1, offset: 0 });
+  const row = await findVariableGroup(db, sealer, tenantId, id);
   if (row === undefined) throw errors.variableGroupNotFound(id);
   return row;
 }

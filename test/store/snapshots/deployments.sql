@@ -1,14 +1,13 @@
 -- lockDeployment
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
   case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
     select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
-  ) else false end as can_roll_back,
-  s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from deployments d left join secret_sets s on s.id = d.secret_set_id
+  ) else false end as can_roll_back, s.data_key_id as secrets_key_id, d.source_config, d.secret_references, s.sealed as sealed_secrets from deployments d left join secret_sets s on s.id = d.secret_set_id
      where d.id = $1 and d.tenant_id = $2 for update of d;
 
 -- readDeploymentState
@@ -91,28 +90,36 @@ with wanted as (
 -- deploymentPage
 select * from (
       select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
   case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
     select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
-  ) else false end as can_roll_back,
-  s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from deployments d left join secret_sets s on s.id = d.secret_set_id
+  ) else false end as can_roll_back, s.data_key_id as secrets_key_id,
+  case when size.bytes <= 65536 then s.sealed end as sealed_secrets,
+  case when size.bytes <= 65536 then d.source_config end as source_config,
+  case when size.bytes <= 65536 then d.secret_references end as secret_references,
+  case when size.bytes > 65536 then size.bytes end as large_bytes from deployments d left join secret_sets s on s.id = d.secret_set_id cross join lateral (
+  select coalesce(octet_length(s.sealed), 0) + octet_length(d.source_config::text)
+         + coalesce(octet_length(d.secret_references::text), 0) as bytes offset 0) size
        where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 100) longest limit $2;
 
 -- deploymentPage with a part of the name
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
   case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
     select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
-  ) else false end as can_roll_back,
-  s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from (
+  ) else false end as can_roll_back, s.data_key_id as secrets_key_id,
+  case when size.bytes <= 65536 then s.sealed end as sealed_secrets,
+  case when size.bytes <= 65536 then d.source_config end as source_config,
+  case when size.bytes <= 65536 then d.secret_references end as secret_references,
+  case when size.bytes > 65536 then size.bytes end as large_bytes from (
     with walked as materialized (
       select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at, d.listener_id from deployments d where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 1000) longest limit $2 
     ), met as materialized (
@@ -143,5 +150,7 @@ select
       select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from deployments d where d.tenant_id = $26 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($27)) > 0 and d.name = $28 union
       select * from met union select * from near union select * from found union select * from further) d
      order by (d.name = $29) desc, "d"."created_at" desc, "d"."seq" desc limit $30 offset $31) page
-      join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id
+      join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id cross join lateral (
+  select coalesce(octet_length(s.sealed), 0) + octet_length(d.source_config::text)
+         + coalesce(octet_length(d.secret_references::text), 0) as bytes offset 0) size
      order by (d.name = $32) desc, "d"."created_at" desc, "d"."seq" desc;

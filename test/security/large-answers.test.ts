@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startWithTwoWorkspaces, type TwoWorkspaces } from "./two-workspaces.ts";
+
+/** What one workspace stores, and asks for at once, must not cost the others. */
+let world: TwoWorkspaces;
+before(async () => {
+  world = await startWithTwoWorkspaces({ PIERHEAD_COMPUTE: "none" });
+});
+after(() => world[Symbol.asyncDispose]());
+
+const ask = async (path: string) => {
+  const answer = await fetch(world.pierhead.url + path, { headers: { "x-api-key": world.attacker.apiKey } });
+  return { status: answer.status, text: await answer.text() };
+};
+
+const create = (name: string, length: number) =>
+  world.attacker.api.createDeployment({
+    body: {
+      ...{ name, source: "internal_source" as const, source_config: {}, source_revision_config: {} },
+      secrets: [{ name: "LARGE", value: `${name} ${"x".repeat(length)}` }],
+    },
+  });
+
+test("the audit log keeps the beginning of long values", async () => {
+  const { id } = await create("audited", 10);
+  const secrets = Array.from({ length: 4_000 }, (_, at) => ({ name: `NAME_${at}_${"N".repeat(100)}`, value: "v" }));
+  await world.attacker.api.patchDeployment({ deployment_id: id, body: { secrets } });
+  const { status, text } = await ask(`/v2/admin/audit-log?deployment_id=${id}`);
+  assert.equal(status, 200);
+  assert.ok(text.length < 30_000, `${text.length} characters`);
+  assert.match(text, /… and \d{4} more/);
+  const tooLong = world.attacker.api.patchDeployment({ deployment_id: id, body: { display_name: "n".repeat(257) } });
+  await assert.rejects(tooLong, { status: 422 });
+});
+
+test("a page of deployments has their large secrets, and refuses more than the server can encode in one go", async () => {
+  const names = Array.from({ length: 18 }, (_, at) => `large-${at}`);
+  for (const name of names) await create(name, 1_000_000);
+  const page = await ask("/v2/deployments?limit=15");
+  const { resources } = JSON.parse(page.text) as { resources: { name: string; secrets: { value: string }[] }[] };
+  assert.equal(resources.length, 15);
+  for (const { name, secrets } of resources) {
+    assert.deepEqual([secrets[0]?.value.split(" ")[0], secrets[0]?.value.length], [name, name.length + 1_000_001]);
+  }
+  const refused = await ask("/v2/deployments?limit=100");
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /\d\d MiB of secrets and settings, and a page has at most 16/);
+});
+
+test("references to secrets and settings count as well", async () => {
+  const { api, id: workspaceId } = world.attacker;
+  const { id } = await api.createListener({ body: { compute_type: "k8s", compute_id: "cluster", compute_config: {} } });
+  const secret_references = Array.from({ length: 4_000 }, (_, at) => ({
+    ...{ name: `N${at}_${"X".repeat(150)}`, secret_name: "s".repeat(100), secret_key: "k".repeat(100) },
+  }));
+  for (let at = 0; at < 12; at += 1) {
+    const made = await api.createDeployment({
+      body: {
+        ...{ name: `referring-${at}`, source: "external_docker" as const, source_config: { listener_id: id } },
+        ...{ source_revision_config: { image_uri: "127.0.0.1:1/agent:1" }, secrets: [], secret_references },
+      },
+    });
+    assert.equal(made.tenant_id, workspaceId);
+  }
+  const of = `/v2/deployments?listener_id=${id}`;
+  const { resources } = JSON.parse((await ask(`${of}&limit=5`)).text) as {
+    resources: { secret_references: object[]; source_config: { listener_id: string } }[];
+  };
+  assert.equal(resources.length, 5);
+  for (const one of resources) {
+    assert.deepEqual([one.secret_references, one.source_config.listener_id], [secret_references, id]);
+  }
+  assert.equal((await ask(`${of}&limit=100`)).status, 400);
+});
+
+test("the same holds for variable groups", async () => {
+  const { api } = world.victim;
+  const value = "x".repeat(250_000);
+  for (let group = 0; group < 5; group += 1) {
+    const variables = [{ name: "V0", value, is_secret: false }];
+    const { id } = await api.createVariableGroup({ body: { name: `group-${group}`, variables } });
+    const set = ["V1", "V2", "V3"].map((name) => ({ name, value, is_secret: false }));
+    for (const one of set) await api.patchVariableGroup({ variable_group_id: id, body: { set: [one] } });
+  }
+  await api.createVariableGroup({ body: { name: "small", variables: [{ name: "V", value: "1", is_secret: false }] } });
+  const { resources } = await api.listVariableGroups({});
+  assert.deepEqual(
+    resources.map(({ name, variables }) => [name, variables.map((one) => one.value?.length)]),
+    [...Array.from({ length: 5 }, (_, at) => [`group-${at}`, new Array(4).fill(250_000)]), ["small", [1]]],
+  );
+});
