@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { startWithTwoWorkspaces, type TwoWorkspaces } from "./two-workspaces.ts";
 
 /** What one workspace stores, and asks for at once, must not cost the others. */
@@ -89,4 +90,24 @@ test("the same holds for variable groups", async () => {
     resources.map(({ name, variables }) => [name, variables.map((one) => one.value?.length)]),
     [...Array.from({ length: 5 }, (_, at) => [`group-${at}`, new Array(4).fill(250_000)]), ["small", [1]]],
   );
+});
+
+test("another workspace is answered while one reads a large deployment all the time", async () => {
+  const { id } = await create("read-often", 1_000_000);
+  const stop = new AbortController();
+  const reading = Array.from({ length: 16 }, async () => {
+    while (!stop.signal.aborted) await ask(`/v2/deployments/${id}`);
+  });
+  const waitsMs: number[] = [];
+  await world.victim.api.listDeployments({});
+  for (let at = 0; at < 20; at += 1) {
+    const beganAt = performance.now();
+    await world.victim.api.listDeployments({});
+    waitsMs.push(performance.now() - beganAt);
+    await sleep(100);
+  }
+  stop.abort();
+  await Promise.all(reading);
+  const median = waitsMs.toSorted((a, b) => a - b)[10] ?? 0;
+  assert.ok(median < 150, `the median of ${waitsMs.map(Math.round).join(", ")} ms`);
 });

@@ -67,8 +67,10 @@ export function addDeploymentRoutes(api: Api): void {
     return { count: await countFreeDeployments(db, principal.organizationId) };
   });
 
-  route(api, operations.getDeployment, async ({ principal, params, request }) => {
-    const row = await readDeployment(db, principal, params.deployment_id);
+  route(api, operations.getDeployment, async (call) => {
+    const { principal, params, request } = call;
+    const read = () => readDeployment(db, principal, params.deployment_id);
+    const row = await api.largePages.one(call, read, ({ sealed_secrets: sealed }) => sealed?.length ?? 0);
     return deploymentOf(row, { sealer, principal, deploymentsUrl: deploymentsUrlOf(request.raw, settings) });
   });
 

@@ -50,9 +50,13 @@ export function addVariableGroupRoutes(api: Api): void {
     return groupOf(await createVariableGroup(db, sealer, principal, { name, variables: variables ?? [] }));
   });
 
-  route(api, operations.getVariableGroup, async ({ principal, params }) =>
-    groupOf(await readVariableGroup(db, sealer, principal.tenantId, params.variable_group_id)),
-  );
+  route(api, operations.getVariableGroup, async (call) => {
+    const { tenantId } = call.principal;
+    const read = () => readVariableGroup(db, sealer, tenantId, call.params.variable_group_id);
+    const bytesOf = ({ variables }: GroupRow) =>
+      Object.values(variables).reduce((sum, { value }) => sum + value.length, 0);
+    return groupOf(await api.largePages.one(call, read, bytesOf));
+  });
 
   route(api, operations.patchVariableGroup, async ({ principal, params, body }) =>
     groupOf(await changeVariableGroup(db, sealer, principal, params.variable_group_id, withoutNulls(body))),
