@@ -51,7 +51,10 @@ export function boundedChanges(changes: Changes): Changes {
 export function boundedSecretChanges({ added, removed, changed }: SecretChanges): SecretChanges {
   let length = 0;
   const bounded = (names: string[]): string[] => {
-    const end = names.findIndex((name) => (length += name.length) > rowLengthMax);
+    const end = names.findIndex((name) => {
+      length += name.length;
+      return length > rowLengthMax;
+    });
     return end === -1 ? names : [...names.slice(0, end), moreOf(names.length - end)];
   };
   return { added: bounded(added), removed: bounded(removed), changed: bounded(changed) };
