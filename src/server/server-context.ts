@@ -103,7 +103,7 @@ export async function openContext(config: Config, logger: Logger, closing: Closi
   });
   closing.add("database", () => db.close());
   if (config.agentPostgresUrl !== undefined) {
-    await closeToOtherRoles(db).catch((error: unknown) => {
+    await closeToOtherRoles(db, config.agentPostgresUrl).catch((error: unknown) => {
       logger.warn({ error: describeError(error) }, "roles of agents could not be kept from the server's own database");
     });
   }

@@ -188,6 +188,41 @@ test("a session of an agent in the server's own database ends with the next star
   await ended;
 });
 
+test("the operator's role may use the server's own database to create those of agents", async (context) => {
+  if (!postgres) return context.skip(postgresSkipped);
+  await connected(postgres.url, async (admin) => {
+    await admin.query("create role shared login password 'x'");
+    await admin.query('create database "shared.one" owner shared');
+    await admin.query("create role \"op'er\" login createrole createdb password 'x'");
+  });
+  const ownUrl = `postgresql://shared:x@${address}/shared.one`;
+  const adminUrl = `postgresql://op'er:x@${address}/shared.one`;
+  const environment = { DATABASE_URL: ownUrl, PIERHEAD_COMPUTE: "simulated", PIERHEAD_AGENT_POSTGRES_URL: adminUrl };
+  await using pierhead = await startTestServer(environment);
+  const server = sharedPostgres({ adminUrl, address });
+  await server.ensure(newCredentials(), limits, never);
+  await pierhead.restart();
+  await server.ensure(newCredentials(), limits, never);
+});
+
+test("roles keep their right to the server's own database where agents have another PostgreSQL", async (context) => {
+  if (!postgres) return context.skip(postgresSkipped);
+  await connected(postgres.url, async (admin) => {
+    await admin.query("create role apart login password 'x'");
+    await admin.query("create database apart owner apart");
+    await admin.query("create role reports login password 'x'");
+  });
+  const elsewhere = `postgresql://not_here:x@127.0.0.1:${await freePort()}/postgres`;
+  const environment = {
+    DATABASE_URL: `postgresql://apart:x@${address}/apart`,
+    PIERHEAD_COMPUTE: "simulated",
+    PIERHEAD_AGENT_POSTGRES_URL: elsewhere,
+  };
+  await using pierhead = await startTestServer(environment);
+  assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200);
+  await connected(`postgresql://reports:x@${address}/apart`, async () => {});
+});
+
 /** Returns the URLs of a superuser and of a role that may only create roles and databases. */
 async function operators(url: string): Promise<string[]> {
   await connected(url, async (admin) => {
