@@ -35,6 +35,7 @@ test("refuses registries that may lead the engine anywhere, except well-known on
     "ghcr.io:5000",
     "ghcr.io.93.184.215.14",
     "a.b.azurecr.io",
+    "-a.azurecr.io",
     "x.ghcr.io",
     "GHCR.io",
     "1.dkr.ecr.eu-west-1.amazonaws.com",
@@ -43,6 +44,7 @@ test("refuses registries that may lead the engine anywhere, except well-known on
   const known = [
     ...["docker.io", "ghcr.io", "quay.io", "registry.gitlab.com", "gcr.io", "europe-docker.pkg.dev", "acme.azurecr.io"],
     ...["123456789012.dkr.ecr.eu-west-1.amazonaws.com", "de.icr.io", "93.184.215.15"],
+    ...["acme-a1b2c3d4e5.azurecr.io", "acme.azurecr.us", "jp2.icr.io", "123456789012.dkr-ecr.eu-west-1.on.aws"],
   ];
   for (const host of known) assert.equal(await problemOf(`${host}/team/image:1`), null, host);
 });

@@ -3,7 +3,14 @@ const hosts: ReadonlySet<string> = new Set([
   ...["docker.io", "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"],
   ...["ghcr.io", "quay.io", "registry.gitlab.com", "codeberg.org"],
   ...["gcr.io", "us.gcr.io", "eu.gcr.io", "asia.gcr.io", "mirror.gcr.io", "registry.k8s.io"],
-  ...["public.ecr.aws", "mcr.microsoft.com", "icr.io", "container-registry.oracle.com", "registry.digitalocean.com"],
+  ...[
+    "public.ecr.aws",
+    "ecr-public.aws.com",
+    "mcr.microsoft.com",
+    "icr.io",
+    "container-registry.oracle.com",
+    "registry.digitalocean.com",
+  ],
   ...["nvcr.io", "cgr.dev", "docker.elastic.co", "registry.suse.com", "registry.fedoraproject.org"],
   ...["registry.access.redhat.com", "registry.redhat.io", "registry.fly.io", "registry.heroku.com"],
 ]);
@@ -12,8 +19,9 @@ const hosts: ReadonlySet<string> = new Set([
 const hostForms = [
   /^[a-z0-9-]+-docker\.pkg\.dev$/,
   /^\d{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$/,
-  /^[a-z0-9]+\.azurecr\.io$/,
-  /^[a-z]{2}\.icr\.io$/,
+  /^\d{12}\.dkr-ecr(-fips)?\.[a-z0-9-]+\.on\.aws$/,
+  /^[a-z0-9]+(-[a-z0-9]+)?\.azurecr\.(io|us|cn)$/,
+  /^[a-z]{2}\d?\.icr\.io$/,
 ];
 
 /**
