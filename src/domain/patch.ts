@@ -100,7 +100,9 @@ function change(
   if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
   const sent = patch.source_revision_config ?? {};
   const sourceConfig = mergedSourceConfig(current, patch, context);
-  checkSourceConfig(current.source, sourceConfig, context);
+  // An address that was allowed when it was chosen does not keep other settings from changing.
+  const isSameAddress = sourceConfig.custom_url === current.sourceConfig.custom_url;
+  checkSourceConfig(current.source, sourceConfig, isSameAddress ? { ...context, ownHost: null } : context);
   const trackedRef = mergedTracking(current, patch);
   checkTracking(sourceConfig, trackedRef);
   const tiers = mergeTiers(current.tiers, sourceConfig.deployment_type, patch);

@@ -95,6 +95,20 @@ test("writing back what was read is accepted and changes no setting", () => {
   }
 });
 
+test("an address that has the host of Pierhead since before that was refused does not block other changes", () => {
+  const { sourceConfig } = current("external_docker");
+  const custom_url = `https://${context.ownHost}/bot`;
+  const earlier = current("external_docker", { sourceConfig: { ...sourceConfig, custom_url }, url: custom_url });
+  const changed = applyPatch(earlier, { source_config: { custom_url, resource_spec: { cpu: 2 } } }, context);
+  assert.equal(changed.sourceConfig.custom_url, custom_url);
+  applyNewRevision(earlier, {}, context);
+  const other = { source_config: { custom_url: `${custom_url}/other` } };
+  assert.match(
+    refusal(() => applyPatch(earlier, other, context)),
+    /host of Pierhead/,
+  );
+});
+
 test("only an empty custom_url removes that of an external image, and other sources refuse it", () => {
   const own = "https://agent.example.org";
   const { sourceConfig } = current("external_docker");
