@@ -20,7 +20,7 @@ export const bodyLimits = {
   small: { bytesMax: 16 * kib, valuesMax: 1_000 },
   /** Operations with a key. */
   keyed: { bytesMax: 256 * kib, valuesMax: 10_000 },
-  /** 1 MiB of secrets with escapes, 4,096 names of them and as many references, and a `resource_spec` of 256 KiB. */
+  /** 1 MiB of secrets with escapes, 4,096 names of them and as many references, and a `resource_spec`. */
   deployment: { bytesMax: 2 * mib, valuesMax: 30_000 },
   /** A batch of 1,000 log lines or samples. A listener halves a batch that is refused. */
   report: { bytesMax: 2 * mib, valuesMax: 30_000 },

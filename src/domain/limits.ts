@@ -128,8 +128,11 @@ export const secretNameLengthMax = 256;
 /** Variables of one deployment: a page of a hundred deployments contains all their names, 40 bytes each. */
 export const variablesMax = 4_096;
 
-/** The size that Kubernetes allows for annotations alone, as JSON. A page of a hundred deployments contains all specs, and a string is at most 512 MiB. */
-export const resourceSpecBytesMax = 256 * 1024;
+/** As JSON. A page of a hundred deployments or revisions contains all specs, and every read of a deployment reads its own. */
+export const resourceSpecBytesMax = 32 * 1024;
+
+/** Namespaces of one listener: a page of a hundred listeners contains all of them, up to 64 bytes each. */
+export const listenerNamespacesMax = 256;
 
 export const deploymentNameLengthMax = 128;
 export const configPathLengthMax = 1_024;
@@ -165,8 +168,9 @@ export const branchPollMs = 4 * minute;
 /** Integrations of a workspace, each for an account or group of a code host. */
 export const integrationsMax = 100;
 
-/** OAuth providers of an organization. They are listed in one answer, and each can have 100 KiB of redirect URIs. */
+/** OAuth providers of an organization, and the size of the parameters and redirect URIs of one as JSON. All are listed in one answer. */
 export const oauthProvidersMax = 100;
+export const oauthProviderListsBytesMax = 16 * 1024;
 
 /** Tokens of one owner at one OAuth provider: people have a few accounts there. */
 export const oauthTokensMax = 100;

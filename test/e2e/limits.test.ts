@@ -77,9 +77,9 @@ const tagValue = async (id: string) => {
   return { ...made, id: made.status < 300 ? (made.read().id as string) : "" };
 };
 
-const oauthProvider = (provider_id: string) =>
+const oauthProvider = (provider_id: string, fields: object = {}) =>
   ask("POST", "/v2/auth/providers", {
-    ...{ provider_id, name: "Example", client_id: "c" },
+    ...{ provider_id, name: "Example", client_id: "c", client_secret: "s", ...fields },
     ...{ auth_url: "https://id.invalid/authorize", token_url: "https://id.invalid/token" },
   });
 
@@ -207,6 +207,11 @@ const probes: Record<string, Probe> = {
     const labels = Object.fromEntries(Array.from({ length: count }, (_, index) => [`label-${index}`, ""]));
     return ask("POST", "/v2/listeners", { compute_type: "k8s", compute_id: randomUUID(), compute_config: {}, labels });
   },
+  "namespaces of a listener": (count) => {
+    const k8s_namespaces = Array.from({ length: count }, (_, index) => `agents-${index}`);
+    const listener = { compute_type: "k8s", compute_id: randomUUID(), compute_config: { k8s_namespaces } };
+    return ask("POST", "/v2/listeners", listener);
+  },
   "tags of a workspace": async (count) => {
     await emptied("/v2/admin/tags");
     return repeated(count, () => ask("POST", "/v2/admin/tags", { name: randomUUID() }));
@@ -251,6 +256,13 @@ const probes: Record<string, Probe> = {
   "OAuth providers of an organization": async (count) => {
     await withoutProviders();
     return repeated(count, () => oauthProvider(randomUUID().slice(1)));
+  },
+  "parameters and redirect URIs of an OAuth provider, as JSON": async (bytes) => {
+    await withoutProviders();
+    const paramsOf = (text: string) => ({ ...parts, z: text });
+    const parts = Object.fromEntries(Array.from({ length: 15 }, (_, index) => [`p${index}`, "x".repeat(1_024)]));
+    const emptyBytes = JSON.stringify([paramsOf(""), []]).length;
+    return oauthProvider(randomUUID().slice(1), { authorization_params: paramsOf("x".repeat(bytes - emptyBytes)) });
   },
   "tokens of one owner at one OAuth provider": async (count) => {
     await withoutProviders();

@@ -22,6 +22,7 @@ import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnc
 import { LargePages } from "./large-pages.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
+import { ReadTurns, takesTurns } from "./read-turns.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
 
@@ -45,6 +46,7 @@ export interface Api {
   limits: RequestLimits;
   bodyMemory: BodyMemory;
   largePages: LargePages;
+  readTurns: ReadTurns;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
@@ -63,6 +65,7 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
     limits,
     bodyMemory: new BodyMemory(),
     largePages: new LargePages(),
+    readTurns: new ReadTurns(db.kind),
     registered: [],
   };
 }
@@ -117,6 +120,7 @@ export function route<O extends Operation>(
   const idempotency = { savesResponse, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findPrincipal(api.keyring, credentials, operation.role)),
+    ...(takesTurns(operation) && { turnOf: ({ tenantId }: Principal) => tenantId }),
     ...(takesIdempotencyKey(operation) && { idempotency }),
   });
 }
@@ -127,6 +131,7 @@ type UserOf = (principal: Principal, request: FastifyRequest) => string;
 export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
+    ...(takesTurns(operation) && { turnOf: ({ workspaceId, organizationId }) => workspaceId ?? organizationId }),
     // Two keys of one organization may see different data, so a response is replayed only to the key that got it.
     ...(takesIdempotencyKey(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
@@ -206,6 +211,8 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
+  /** Present when the operation reads in the turns of its caller's workspace, which this returns. */
+  turnOf?(principal: P): string;
   /** Present when the operation accepts an `Idempotency-Key`. Keys of different scopes are independent. */
   idempotency?: {
     savesResponse: boolean;
@@ -218,7 +225,7 @@ function register<O extends Operation, P extends Caller | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
-  { admit, idempotency }: RouteRules<P>,
+  { admit, turnOf, idempotency }: RouteRules<P>,
 ): void {
   const { limits, bodyMemory: memory } = api;
   const onMalformed = (request: FastifyRequest) =>
@@ -258,6 +265,10 @@ function register<O extends Operation, P extends Caller | null>(
         });
         if (done.isReplayed) reply.header("idempotency-replayed", "true");
         return send(request, reply, done.answer);
+      }
+      if (turnOf !== undefined) {
+        const read = { owner: turnOf(principal), operation: operation.id, signal: signalOf(reply) };
+        return send(request, reply, await api.readTurns.take(read, async () => encode(await run(() => null))));
       }
       const body = await run(() => null);
       if (reply.sent) return reply;

@@ -1,9 +1,9 @@
 import type { Revision, RevisionMaker } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
-import type { ShownRevisionRow } from "../../store/revisions/revisions.ts";
+import type { ListedRevisionRow } from "../../store/revisions/revisions.ts";
 
 /** Returns the wire shape of a revision (contract 2.5). */
-export function revisionOf(row: ShownRevisionRow): Revision {
+export function revisionOf(row: ListedRevisionRow): Revision {
   return {
     id: row.id,
     deployment_id: row.deployment_id,
@@ -29,7 +29,7 @@ export function revisionOf(row: ShownRevisionRow): Revision {
   };
 }
 
-function makerOf({ made_by: actor, made_by_name: name }: ShownRevisionRow): RevisionMaker | null {
+function makerOf({ made_by: actor, made_by_name: name }: ListedRevisionRow): RevisionMaker | null {
   if (actor === null) return null;
   const kind = actor.split(":", 1)[0];
   return { kind: kind === "key" || kind === "member" ? kind : "system", name };

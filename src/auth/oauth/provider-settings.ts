@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { errors } from "../../contract/error.ts";
 import type { CreateOAuthProvider, OAuthPreset, PatchOAuthProvider } from "../../contract/oauth/oauth-provider.ts";
+import { oauthProviderListsBytesMax } from "../../domain/limits.ts";
 import { findOAuthPreset, oauthPresets } from "../../domain/oauth-presets.ts";
 import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
 import { isLoopbackAddress, isPublicAddress } from "../../integrations/outbound-address.ts";
@@ -123,6 +124,7 @@ export function checkProviderSettings(settings: ProviderFields, rules: Rules & {
     if (url !== null) checkEndpoint(field, url, rules);
   }
   checkParameters(settings);
+  checkSize(settings);
   for (const uri of settings.allowed_redirect_uris) checkRedirectUri(uri);
   const { default_redirect_uri: defaultUri, allowed_redirect_uris: allowed } = settings;
   if (defaultUri !== null && !allowed.includes(defaultUri)) {
@@ -135,6 +137,13 @@ export function checkProviderSettings(settings: ProviderFields, rules: Rules & {
   if (method !== "none" && !rules.hasSecret) {
     throw errors.invalidProvider("client_secret", `is needed for 'token_endpoint_auth_method' ${method}.`);
   }
+}
+
+/** All providers of an organization are read and sent in one answer. */
+function checkSize({ authorization_params: params, allowed_redirect_uris: uris }: ProviderFields): void {
+  if (Buffer.byteLength(JSON.stringify([params, uris])) <= oauthProviderListsBytesMax) return;
+  const because = `and 'allowed_redirect_uris' may together have ${oauthProviderListsBytesMax} bytes as JSON.`;
+  throw errors.invalidProvider("authorization_params", because);
 }
 
 /**

@@ -306,7 +306,7 @@ export const PatchDeployment = Type.Object(
     route_through_gateway: optional(Type.Boolean()),
     shareable: optional(Type.Boolean()),
     tracked_packages: optional(
-      Type.Array(Type.String({ pattern: "^[^\\s:]+:[^\\s:][^:]*$" })),
+      Type.Array(Type.String({ maxLength: 128, pattern: "^[^\\s:]+:[^\\s:][^:]*$" }), { maxItems: 200 }),
       "`<package>:<version>` each, with a version or a version requirement. Stored with the revision that this call creates.",
     ),
   },

@@ -85,10 +85,14 @@ export interface NewRevision
 const ofManifest = (key: "rollout" | "engine" | "engine_because" | "digest" | "builder") =>
   sql`(select a.manifest ->> ${sql.literal(key)} from artifacts a where a.id = r.artifact_id)`;
 
-const revisionColumns = sql`
-  ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("engine")} as engine,
-  ${ofManifest("engine_because")} as engine_because,
+const manifestColumns = sql`
+  ${ofManifest("rollout")} as rollout, ${ofManifest("engine")} as engine, ${ofManifest("engine_because")} as engine_because,
   ${ofManifest("digest")} as artifact_digest, ${ofManifest("builder")} as builder_version`;
+
+const revisionColumns = sql`${selectList(revisionFields, "r")}, ${manifestColumns}`;
+
+/** Settings that users do not see and that may be large, so a page is read without them. */
+const { source_config: _1, secret_references: _2, sizes: _3, tracked_packages: _4, ...listedFields } = revisionFields;
 
 /** A revision with what only users see: names instead of ids. */
 export interface ShownRevisionRow extends RevisionRow {
@@ -99,14 +103,24 @@ export interface ShownRevisionRow extends RevisionRow {
   redeploy_of_number: number | null;
 }
 
+/** A row of a page of revisions. */
+export type ListedRevisionRow = Omit<
+  ShownRevisionRow,
+  "source_config" | "secret_references" | "sizes" | "tracked_packages"
+>;
+
 const idIn = (kind: string) =>
   sql`case when starts_with(r.made_by, ${sql.literal(`${kind}:`)}) then split_part(r.made_by, ':', 2)::uuid end`;
 
-const shownColumns = sql`
-  ${revisionColumns}, (select n.name from deployments n where n.id = r.deployment_id) as deployment_name,
+const namesColumns = sql`
+  (select n.name from deployments n where n.id = r.deployment_id) as deployment_name,
   coalesce((select k.name from api_keys k where k.id = ${idIn("key")}),
            (select m.email from members m where m.id = ${idIn("member")})) as made_by_name,
   (select o.number from revisions o where o.id = r.redeploy_of) as redeploy_of_number`;
+
+const shownColumns = sql`${revisionColumns}, ${namesColumns}`;
+
+const listedColumns = sql`${selectList(listedFields, "r")}, ${manifestColumns}, ${namesColumns}`;
 
 /** Condition on rows of `revisions` under an alias: the status is not final. Written exactly like the index `revisions_unsettled`. */
 export const isUnsettled = (alias: string): Sql =>
@@ -155,9 +169,9 @@ export async function listRevisions(
   tenantId: string,
   deploymentId: string,
   page: { statuses: string[] | null; limit: number; offset: number },
-): Promise<ShownRevisionRow[]> {
-  const { rows } = await db.query<ShownRevisionRow>(sql`
-    select ${shownColumns} from revisions r
+): Promise<ListedRevisionRow[]> {
+  const { rows } = await db.query<ListedRevisionRow>(sql`
+    select ${listedColumns} from revisions r
      where r.deployment_id = ${deploymentId} and r.tenant_id = ${tenantId}
        and (${page.statuses}::text[] is null or r.status = any(${page.statuses}::text[]))
      order by r.seq desc limit ${page.limit} offset ${page.offset}`);
@@ -169,12 +183,12 @@ export async function latestRevisions(
   db: Db | Trx,
   tenantId: string,
   deploymentIds: readonly string[],
-): Promise<{ deploymentId: string; latest: ShownRevisionRow | null }[]> {
+): Promise<{ deploymentId: string; latest: ListedRevisionRow | null }[]> {
   const ids = [...deploymentIds];
-  const { rows } = await db.query<ShownRevisionRow & { owner_id: string }>(sql`
+  const { rows } = await db.query<ListedRevisionRow & { owner_id: string }>(sql`
     select d.id as owner_id, latest.*
       from deployments d
-      left join lateral (select ${shownColumns} from revisions r where r.id = d.latest_revision_id) latest on true
+      left join lateral (select ${listedColumns} from revisions r where r.id = d.latest_revision_id) latest on true
      where d.tenant_id = ${tenantId} and d.id = any(${ids}::uuid[]) order by array_position(${ids}::uuid[], d.id)`);
   return rows.map(({ owner_id: deploymentId, ...row }) => ({ deploymentId, latest: row.id === null ? null : row }));
 }
