@@ -22,9 +22,9 @@ import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnc
 import { LargePages } from "./large-pages.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
-import { ReadTurns, takesTurns } from "./read-turns.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
+import { answersWithChange, changeRules, RequestTurns, readRules, takesTurns } from "./request-turns.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -46,7 +46,8 @@ export interface Api {
   limits: RequestLimits;
   bodyMemory: BodyMemory;
   largePages: LargePages;
-  readTurns: ReadTurns;
+  readTurns: RequestTurns<unknown>;
+  changeTurns: RequestTurns<EncodedResponse>;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
@@ -65,7 +66,8 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
     limits,
     bodyMemory: new BodyMemory(),
     largePages: new LargePages(),
-    readTurns: new ReadTurns(db.kind),
+    readTurns: new RequestTurns(readRules(db.kind)),
+    changeTurns: new RequestTurns(changeRules),
     registered: [],
   };
 }
@@ -120,9 +122,16 @@ export function route<O extends Operation>(
   const idempotency = { savesResponse, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findPrincipal(api.keyring, credentials, operation.role)),
-    ...(takesTurns(operation) && { turnOf: ({ tenantId }: Principal) => tenantId }),
+    turns: turnsOf(api, operation),
+    turnOf: ({ tenantId }: Principal) => tenantId,
     ...(takesIdempotencyKey(operation) && { idempotency }),
   });
+}
+
+/** Returns whose turns the requests of an operation take; undefined: they take none. */
+function turnsOf({ readTurns, changeTurns }: Api, operation: Operation): RequestTurns<EncodedResponse> | undefined {
+  if (takesTurns(operation)) return readTurns;
+  return answersWithChange(operation) ? changeTurns : undefined;
 }
 
 type UserOf = (principal: Principal, request: FastifyRequest) => string;
@@ -131,7 +140,8 @@ type UserOf = (principal: Principal, request: FastifyRequest) => string;
 export function adminRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, Administrator>): void {
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
-    ...(takesTurns(operation) && { turnOf: ({ workspaceId, organizationId }) => workspaceId ?? organizationId }),
+    turns: turnsOf(api, operation),
+    turnOf: ({ workspaceId, organizationId }) => workspaceId ?? organizationId,
     // Two keys of one organization may see different data, so a response is replayed only to the key that got it.
     ...(takesIdempotencyKey(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
@@ -211,7 +221,8 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
-  /** Present when the operation reads in the turns of its caller's workspace, which this returns. */
+  /** Present when requests of one owner take turns. */
+  turns?: RequestTurns<EncodedResponse> | undefined;
   turnOf?(principal: P): string;
   /** Present when the operation accepts an `Idempotency-Key`. Keys of different scopes are independent. */
   idempotency?: {
@@ -225,7 +236,7 @@ function register<O extends Operation, P extends Caller | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
-  { admit, turnOf, idempotency }: RouteRules<P>,
+  { admit, turns, turnOf, idempotency }: RouteRules<P>,
 ): void {
   const { limits, bodyMemory: memory } = api;
   const onMalformed = (request: FastifyRequest) =>
@@ -256,19 +267,22 @@ function register<O extends Operation, P extends Caller | null>(
       const idempotent =
         idempotency &&
         idempotentRequestOf(request, { scopeId: idempotency.scopeOf(principal), operation, parts: identity });
+      const inTurn = <T extends EncodedResponse>(act: () => Promise<T>) => {
+        if (turns === undefined || turnOf === undefined) return act();
+        return turns.take({ owner: turnOf(principal), operation: operation.id, signal: signalOf(reply) }, act);
+      };
       if (idempotent !== undefined) {
         const act = async (makeRow: MakeResponseRow) => encode(await run((body) => makeRow(encode(body))));
-        const done = await runOnce(api.deps, {
-          request: idempotent,
-          savesResponse: idempotency?.savesResponse === true,
-          act,
+        const saving = { request: idempotent, savesResponse: idempotency?.savesResponse === true, act };
+        const { isReplayed, ...answer } = await inTurn(async () => {
+          const done = await runOnce(api.deps, saving);
+          return { ...done.answer, isReplayed: done.isReplayed };
         });
-        if (done.isReplayed) reply.header("idempotency-replayed", "true");
-        return send(request, reply, done.answer);
+        if (isReplayed) reply.header("idempotency-replayed", "true");
+        return send(request, reply, answer);
       }
-      if (turnOf !== undefined) {
-        const read = { owner: turnOf(principal), operation: operation.id, signal: signalOf(reply) };
-        return send(request, reply, await api.readTurns.take(read, async () => encode(await run(() => null))));
+      if (turns !== undefined) {
+        return send(request, reply, await inTurn(async () => encode(await run(() => null))));
       }
       const body = await run(() => null);
       if (reply.sent) return reply;

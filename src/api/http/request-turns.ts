@@ -22,8 +22,19 @@ export function takesTurns({ id, verb, role, response, canStream }: Operation): 
   return isRead && role !== "none" && role !== "caller" && !othersAreAsked.has(id);
 }
 
-/** Reads of one workspace in progress. More are no quicker: together they wait for the database. */
-const readsMax = 4;
+/** Reports whether an operation changes what its workspace has stored, and answers with it. */
+export function answersWithChange({ verb, role, response, stream, canStream }: Operation): boolean {
+  const isJson = response.schema !== null && response.isPage !== true && stream === null && !canStream;
+  return isJson && verb !== "GET" && (role === "deployer" || role === "admin");
+}
+
+/** Which requests of one workspace take turns. */
+export interface TurnRules<Answer> {
+  /** Number that may run at the same time until one was slow. */
+  atOnce: number;
+  /** @param tookMs its share of the time, when others ran beside it. @param answer undefined: it failed */
+  isSlow(tookMs: number, answer: Answer | undefined): boolean;
+}
 
 /**
  * From this on a read is slow, in milliseconds on the embedded database, which does one thing after the other. Elsewhere a statement
@@ -31,55 +42,78 @@ const readsMax = 4;
  */
 const slowMs = { embedded: 20, postgres: 100 };
 
-/** A read counts as slow for this long after one was. */
+/** Four reads at a time. More are no quicker: together they wait for the database. */
+export const readRules = (database: "embedded" | "postgres"): TurnRules<unknown> => ({
+  atOnce: 4,
+  isSlow: (tookMs) => tookMs >= slowMs[database],
+});
+
+/** Characters of the answer to a change from which on it is large. Encoding 1 MB of secrets costs others 50 ms. */
+const largeAnswer = 65_536;
+
+/** Changes may wait for a code host, so their time says nothing about their cost, and more of them may wait together. */
+export const changeRules: TurnRules<{ text: string }> = {
+  atOnce: 16,
+  isSlow: (_tookMs, answer) => (answer?.text.length ?? 0) >= largeAnswer,
+};
+
+/** A request counts as slow for this long after one was. */
 const slowForMs = 10_000;
 
-/** Longest pause after a slow read. */
+/** Longest pause after a slow request. */
 const pauseMaxMs = 2_000;
 
-/** Reads of one workspace that wait, and how long each does. */
+/** Requests of one workspace that wait, and how long each does. */
 const waitingMax = 256;
 const waitMaxMs = 30_000;
 
-/** Pause before a read is refused, so that a client that tries again at once costs little. */
+/** Pause before a request is refused, so that a client that tries again at once costs little. */
 const refusalDelayMs = 250;
 
 /**
- * Lets the reads of one workspace take turns, so that others need not wait for them, whatever the workspace has stored and however many
- * connections ask for it. Four run at a time. A read that was slow the last time runs alone, and then pauses for as long as it took.
- * Measured without turns: tags, groups, listeners or revisions, the largest and the most that a workspace may have, read on 16
- * connections, let the request of another workspace wait for 1.2 to 4.9 s in the median.
+ * Lets requests of one workspace take turns, so that others need not wait for them, whatever the workspace has stored and however many
+ * connections ask for it. Some run at a time. A request whose operation was slow the last time runs alone, and then pauses for as long
+ * as it took. Measured without turns: tags, groups, listeners or revisions, the largest and the most that a workspace may have, read on
+ * 16 connections, let the request of another workspace wait for 1.2 to 4.9 s in the median.
  */
-export class ReadTurns {
-  readonly #slowMs: number;
+export class RequestTurns<Answer> {
+  readonly #rules: TurnRules<Answer>;
   readonly #owners = new Map<string, Owner>();
 
-  constructor(database: "embedded" | "postgres") {
-    this.#slowMs = slowMs[database];
+  constructor(rules: TurnRules<Answer>) {
+    this.#rules = rules;
   }
 
   /**
-   * Reads in the next free turn.
-   * @param read.owner the workspace, or the key of a caller without one
-   * @param read.signal aborts when the client leaves. A read that waits then leaves the queue, one that began goes on.
-   * @throws ApiError 429 when too many reads wait, or this one has waited for too long, or its client has left
+   * Acts in the next free turn.
+   * @param turn.owner the workspace, or the key of a caller without one
+   * @param turn.signal aborts when the client leaves. A request that waits then leaves the queue, one that began goes on.
+   * @throws ApiError 429 when too many requests wait, or this one has waited for too long, or its client has left
    */
-  async take<T>(read: { owner: string; operation: string; signal: AbortSignal }, act: () => Promise<T>): Promise<T> {
-    const owner = this.#owners.get(read.owner) ?? { quick: new Line(readsMax), slow: new Line(1), slowAt: new Map() };
-    this.#owners.set(read.owner, owner);
-    const line = await beginIn(owner, read);
+  async take<T extends Answer>(
+    turn: { owner: string; operation: string; signal: AbortSignal },
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const { atOnce, isSlow: isSlowNow } = this.#rules;
+    const owner = this.#owners.get(turn.owner) ?? { quick: new Line(atOnce), slow: new Line(1), slowAt: new Map() };
+    this.#owners.set(turn.owner, owner);
+    const line = await beginIn(owner, turn);
     const end = () => {
       line.end();
-      if (owner.quick.isFree && owner.slow.isFree && owner.slowAt.size === 0) this.#owners.delete(read.owner);
+      if (owner.quick.isFree && owner.slow.isFree && owner.slowAt.size === 0) this.#owners.delete(turn.owner);
     };
     const beganAt = performance.now();
     const besides = line.running;
+    let answer: T | undefined;
     try {
-      return await act();
+      answer = await act();
+      return answer;
     } finally {
       const tookMs = performance.now() - beganAt;
-      // Reads that run beside each other share the time.
-      if (tookMs / Math.max(besides, line.running) >= this.#slowMs) owner.slowAt.set(read.operation, performance.now());
+      // Requests that run beside each other share the time.
+      if (isSlowNow(tookMs / Math.max(besides, line.running), answer)) {
+        owner.slowAt.set(turn.operation, performance.now());
+      }
       if (line === owner.slow) void sleep(Math.min(pauseMaxMs, tookMs), undefined, { ref: false }).then(end);
       else end();
     }
@@ -89,14 +123,14 @@ export class ReadTurns {
 interface Owner {
   quick: Line;
   slow: Line;
-  /** When a read of an operation was last slow. */
+  /** When a request of an operation was last slow. */
   slowAt: Map<string, number>;
 }
 
 const isSlow = ({ slowAt }: Owner, operation: string) =>
   performance.now() - (slowAt.get(operation) ?? -slowForMs) < slowForMs;
 
-/** Begins in the line for the operation. A read that waited in the wrong one, because another was slow meanwhile, waits in the other. */
+/** Begins in the line for the operation. A request that waited in the wrong one, because another was slow meanwhile, waits in the other. */
 async function beginIn(owner: Owner, { operation, signal }: { operation: string; signal: AbortSignal }): Promise<Line> {
   if (!isSlow(owner, operation)) {
     await owner.quick.begin(signal);

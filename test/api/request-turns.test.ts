@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ReadTurns } from "../../src/api/http/read-turns.ts";
+import { changeRules, RequestTurns, readRules } from "../../src/api/http/request-turns.ts";
 import { ApiError } from "../../src/contract/error.ts";
 
 /** Signal of a client that does not leave. */
 const stays = new AbortController().signal;
 
 /** Counts the reads of one workspace that run at the same time, each for some milliseconds. */
-function reads(turns: ReadTurns, owner: string, tookMs: number) {
+function reads(turns: RequestTurns<unknown>, owner: string, tookMs: number) {
   let running = 0;
   let most = 0;
   const take = (operation: string, signal = stays) =>
@@ -30,7 +30,7 @@ function reads(turns: ReadTurns, owner: string, tookMs: number) {
 }
 
 test("four quick reads of a workspace run at the same time, and those of others do not wait for them", async () => {
-  const turns = new ReadTurns("postgres");
+  const turns = new RequestTurns(readRules("postgres"));
   const busy = reads(turns, "a", 10);
   const asked = busy.mostOf(12, "list");
   const other = reads(turns, "b", 0);
@@ -39,7 +39,7 @@ test("four quick reads of a workspace run at the same time, and those of others 
 });
 
 test("reads that are slow run one at a time, also those that wait already, and pause for as long as they took", async () => {
-  const turns = new ReadTurns("embedded");
+  const turns = new RequestTurns(readRules("embedded"));
   const { mostOf, take } = reads(turns, "a", 120);
   await take("list");
   const beganAt = performance.now();
@@ -54,7 +54,7 @@ test("reads that are slow run one at a time, also those that wait already, and p
 });
 
 test("a slow operation of a workspace does not delay its other operations", async () => {
-  const turns = new ReadTurns("embedded");
+  const turns = new RequestTurns(readRules("embedded"));
   const slow = reads(turns, "a", 100);
   await slow.take("list");
   const waiting = Promise.all([slow.take("list"), slow.take("list")]);
@@ -64,7 +64,7 @@ test("a slow operation of a workspace does not delay its other operations", asyn
 });
 
 test("a read whose client has left leaves the queue and never runs", async () => {
-  const turns = new ReadTurns("embedded");
+  const turns = new RequestTurns(readRules("embedded"));
   const { take } = reads(turns, "a", 60);
   await take("list");
   const first = take("list");
@@ -78,4 +78,24 @@ test("a read whose client has left leaves the queue and never runs", async () =>
   await left;
   await first;
   await take("list");
+});
+
+test("changes with a large answer take turns, others of the same workspace do not", async () => {
+  const turns = new RequestTurns(changeRules);
+  let running = 0;
+  const change = (operation: string, length: number) =>
+    turns.take({ owner: "a", operation, signal: stays }, async () => {
+      running += 1;
+      const beside = running;
+      await sleep(20);
+      running -= 1;
+      return { text: "x".repeat(length), beside };
+    });
+  const besides = async (operation: string, length: number) =>
+    Math.max(...(await Promise.all([1, 2, 3].map(() => change(operation, length)))).map(({ beside }) => beside));
+  assert.equal(await besides("small", 1_000), 3);
+  assert.equal(await besides("small", 1_000), 3);
+  assert.equal(await besides("large", 100_000), 3);
+  assert.equal(await besides("large", 100_000), 1);
+  assert.equal(await besides("small", 1_000), 3);
 });
