@@ -282,7 +282,9 @@ export class PlanWorld {
       !busy.some(({ replicaId }) => this.route?.targets.some((to) => to.replicaId === replicaId)),
       "put to sleep while busy",
     );
-    if (this.assignment.serving?.artifact.engine !== "postgres") return;
+    const { target, serving } = this.assignment;
+    const sleeping = [target, serving].find((run) => run?.revision_id === this.route?.revisionId);
+    if (sleeping?.artifact.engine !== "postgres") return;
     const { isQuiet = false, dueAtMs = null, askedAtMs = 0 } = this.queue ?? {};
     assert.ok(isQuiet && askedAtMs > (this.lastRequestAtMs ?? 0), "put to sleep without asking after the last request");
     assert.ok((dueAtMs ?? Infinity) - this.nowMs >= 60_000, "put to sleep shortly before work is due");

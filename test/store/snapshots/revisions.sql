@@ -1,9 +1,8 @@
 -- listRevisions
-select 
-  
-  r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.failure, r.status_since, r.deadline_at, r.source, r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key, r.redeploy_of, r.triggered_by, r.image_version, r.tracked_packages, r.number, r.reason, r.made_by, r.commit_message, r.commit_author, r.created_at, r.updated_at, (select a.manifest ->> 'rollout' from artifacts a where a.id = r.artifact_id) as rollout, (select a.manifest ->> 'engine' from artifacts a where a.id = r.artifact_id) as engine,
-  (select a.manifest ->> 'engine_because' from artifacts a where a.id = r.artifact_id) as engine_because,
-  (select a.manifest ->> 'digest' from artifacts a where a.id = r.artifact_id) as artifact_digest, (select a.manifest ->> 'builder' from artifacts a where a.id = r.artifact_id) as builder_version, (select n.name from deployments n where n.id = r.deployment_id) as deployment_name,
+select r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.failure, r.status_since, r.deadline_at, r.source, r.source_revision_config, r.secret_set_id, r.artifact_id, r.artifact_key, r.redeploy_of, r.triggered_by, r.image_version, r.number, r.reason, r.made_by, r.commit_message, r.commit_author, r.created_at, r.updated_at, 
+  (select a.manifest ->> 'rollout' from artifacts a where a.id = r.artifact_id) as rollout, (select a.manifest ->> 'engine' from artifacts a where a.id = r.artifact_id) as engine, (select a.manifest ->> 'engine_because' from artifacts a where a.id = r.artifact_id) as engine_because,
+  (select a.manifest ->> 'digest' from artifacts a where a.id = r.artifact_id) as artifact_digest, (select a.manifest ->> 'builder' from artifacts a where a.id = r.artifact_id) as builder_version, 
+  (select n.name from deployments n where n.id = r.deployment_id) as deployment_name,
   coalesce((select k.name from api_keys k where k.id = case when starts_with(r.made_by, 'key:') then split_part(r.made_by, ':', 2)::uuid end),
            (select m.email from members m where m.id = case when starts_with(r.made_by, 'member:') then split_part(r.made_by, ':', 2)::uuid end)) as made_by_name,
   (select o.number from revisions o where o.id = r.redeploy_of) as redeploy_of_number from revisions r
