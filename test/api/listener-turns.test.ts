@@ -46,7 +46,8 @@ test("calls of the server's own listener, which serves all workspaces, do not wa
   await Promise.all(both);
 });
 
-const isRefused = (error: unknown) => error instanceof ApiError && error.code === "tooManyRequests";
+const isRefused = (error: unknown) =>
+  error instanceof ApiError && error.code === "tooManyRequests" && error.status === 429;
 
 test("a call whose sender has left leaves the queue and never runs, and the next one takes its turn", async () => {
   const turns = new ListenerTurns("own");
@@ -64,6 +65,18 @@ test("a call whose sender has left leaves the queue and never runs, and the next
   third.end();
   await Promise.all([running, last]);
   assert.deepEqual(began, ["first", "third"]);
+});
+
+test("a call that waits for too long gets 429, and the next one takes its turn", async () => {
+  const turns = new ListenerTurns("own", { waitMaxMs: 20 });
+  const began: string[] = [];
+  const blocked = work("blocked", began);
+  const running = turns.take("a", blocked.act, stays);
+  const late = await turns.take("a", () => assert.fail("it ran"), stays).catch((error: unknown) => error);
+  assert.ok(isRefused(late), String(late));
+  blocked.end();
+  await running;
+  assert.equal(await turns.take("a", async () => "served", stays), "served");
 });
 
 test("a listener whose calls do not end can let only so many wait, and other listeners do not notice", async () => {

@@ -7,6 +7,9 @@ import { ApiError } from "../../src/contract/error.ts";
 /** Signal of a client that does not leave. */
 const stays = new AbortController().signal;
 
+const isRefused = (error: unknown) =>
+  error instanceof ApiError && error.code === "tooManyRequests" && error.status === 429;
+
 /** Counts the reads of one workspace that run at the same time, each for some milliseconds. */
 function reads(turns: RequestTurns<unknown>, owner: string, tookMs: number) {
   let running = 0;
@@ -69,7 +72,6 @@ test("a read whose client has left leaves the queue and never runs", async () =>
   await take("list");
   const first = take("list");
   const client = new AbortController();
-  const isRefused = (error: unknown) => error instanceof ApiError && error.code === "tooManyRequests";
   const left = assert.rejects(
     turns.take({ owner: "a", operation: "list", signal: client.signal }, () => assert.fail("it ran")),
     isRefused,
@@ -77,6 +79,17 @@ test("a read whose client has left leaves the queue and never runs", async () =>
   client.abort();
   await left;
   await first;
+  await take("list");
+});
+
+test("a read that waits for too long gets 429, and its time in both queues counts", async () => {
+  const turns = new RequestTurns(readRules("embedded"), { waitMaxMs: 300 });
+  const { take } = reads(turns, "a", 200);
+  // The first four show that the operation is slow. The others then wait for the fifth.
+  const asked = Array.from({ length: 6 }, () => take("list"));
+  const refused = asked[5]?.catch((error: unknown) => (isRefused(error) ? "refused" : error));
+  assert.equal(await Promise.race([refused, asked[4]]), "refused");
+  await Promise.all(asked.slice(0, 5));
   await take("list");
 });
 

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { type QueueLimits, SlotQueues } from "../../base/slot-queues.ts";
 import { errors } from "../../contract/error.ts";
 import type { Operation } from "../../contract/operation.ts";
 
@@ -63,12 +63,12 @@ const slowForMs = 10_000;
 /** Longest pause after a slow request. */
 const pauseMaxMs = 2_000;
 
-/** Requests of one workspace that wait, and how long each does. */
-const waitingMax = 256;
-const waitMaxMs = 30_000;
-
-/** Pause before a request is refused, so that a client that tries again at once costs little. */
-const refusalDelayMs = 250;
+/** How many requests of one workspace or listener wait, and how long. */
+export const queueLimits: Omit<QueueLimits, "slots"> = {
+  waitingMax: 256,
+  waitMaxMs: 30_000,
+  refusal: () => errors.tooManyRequests(1),
+};
 
 /**
  * Lets requests of one workspace take turns, so that others need not wait for them, whatever the workspace has stored and however many
@@ -77,11 +77,16 @@ const refusalDelayMs = 250;
  * 16 connections, let the request of another workspace wait for 1.2 to 4.9 s in the median.
  */
 export class RequestTurns<Answer> {
-  readonly #rules: TurnRules<Answer>;
-  readonly #owners = new Map<string, Owner>();
+  readonly #isSlow: TurnRules<Answer>["isSlow"];
+  readonly #quick: SlotQueues;
+  readonly #slow: SlotQueues;
+  /** When a request of an operation of an owner was last slow, the oldest first. */
+  readonly #slowAt = new Map<string, number>();
 
-  constructor(rules: TurnRules<Answer>) {
-    this.#rules = rules;
+  constructor({ atOnce, isSlow }: TurnRules<Answer>, limits: Partial<QueueLimits> = {}) {
+    this.#isSlow = isSlow;
+    this.#quick = new SlotQueues({ ...queueLimits, slots: atOnce, ...limits });
+    this.#slow = new SlotQueues({ ...queueLimits, slots: 1, ...limits });
   }
 
   /**
@@ -90,20 +95,11 @@ export class RequestTurns<Answer> {
    * @param turn.signal aborts when the client leaves. A request that waits then leaves the queue, one that began goes on.
    * @throws ApiError 429 when too many requests wait, or this one has waited for too long, or its client has left
    */
-  async take<T extends Answer>(
-    turn: { owner: string; operation: string; signal: AbortSignal },
-    act: () => Promise<T>,
-  ): Promise<T> {
-    const { atOnce, isSlow: isSlowNow } = this.#rules;
-    const owner = this.#owners.get(turn.owner) ?? { quick: new Line(atOnce), slow: new Line(1), slowAt: new Map() };
-    this.#owners.set(turn.owner, owner);
-    const line = await beginIn(owner, turn);
-    const end = () => {
-      line.end();
-      if (owner.quick.isFree && owner.slow.isFree && owner.slowAt.size === 0) this.#owners.delete(turn.owner);
-    };
+  async take<T extends Answer>(turn: Turn, act: () => Promise<T>): Promise<T> {
+    const { owner } = turn;
+    const queues = await this.#enter(turn);
     const beganAt = performance.now();
-    const besides = line.running;
+    const besides = queues.running(owner);
     let answer: T | undefined;
     try {
       answer = await act();
@@ -111,84 +107,43 @@ export class RequestTurns<Answer> {
     } finally {
       const tookMs = performance.now() - beganAt;
       // Requests that run beside each other share the time.
-      if (isSlowNow(tookMs / Math.max(besides, line.running), answer)) {
-        owner.slowAt.set(turn.operation, performance.now());
-      }
-      if (line === owner.slow) void sleep(Math.min(pauseMaxMs, tookMs), undefined, { ref: false }).then(end);
-      else end();
+      if (this.#isSlow(tookMs / Math.max(besides, queues.running(owner)), answer)) this.#remember(turn);
+      queues.leave(owner, queues === this.#slow ? Math.min(pauseMaxMs, tookMs) : 0);
+    }
+  }
+
+  /** Enters the queue for the operation. A request that waited in the wrong one, because another was slow meanwhile, waits in the other. */
+  async #enter(turn: Turn): Promise<SlotQueues> {
+    const { owner, signal } = turn;
+    const cameAt = performance.now();
+    if (!this.#wasSlow(turn)) {
+      await this.#quick.enter(owner, signal);
+      if (!this.#wasSlow(turn)) return this.#quick;
+      this.#quick.leave(owner);
+    }
+    await this.#slow.enter(owner, signal, performance.now() - cameAt);
+    return this.#slow;
+  }
+
+  #wasSlow(turn: Turn): boolean {
+    return performance.now() - (this.#slowAt.get(nameOf(turn)) ?? -slowForMs) < slowForMs;
+  }
+
+  #remember(turn: Turn): void {
+    const nowMs = performance.now();
+    this.#slowAt.delete(nameOf(turn));
+    this.#slowAt.set(nameOf(turn), nowMs);
+    for (const [name, slowAt] of this.#slowAt) {
+      if (nowMs - slowAt < slowForMs) return;
+      this.#slowAt.delete(name);
     }
   }
 }
 
-interface Owner {
-  quick: Line;
-  slow: Line;
-  /** When a request of an operation was last slow. */
-  slowAt: Map<string, number>;
+interface Turn {
+  owner: string;
+  operation: string;
+  signal: AbortSignal;
 }
 
-const isSlow = ({ slowAt }: Owner, operation: string) =>
-  performance.now() - (slowAt.get(operation) ?? -slowForMs) < slowForMs;
-
-/** Begins in the line for the operation. A request that waited in the wrong one, because another was slow meanwhile, waits in the other. */
-async function beginIn(owner: Owner, { operation, signal }: { operation: string; signal: AbortSignal }): Promise<Line> {
-  if (!isSlow(owner, operation)) {
-    await owner.quick.begin(signal);
-    if (!isSlow(owner, operation)) return owner.quick;
-    owner.quick.end();
-  }
-  await owner.slow.begin(signal);
-  return owner.slow;
-}
-
-/** Lets some tasks run at the same time, and others wait in order. */
-class Line {
-  readonly #max: number;
-  readonly #waiting = new Set<() => void>();
-  running = 0;
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  get isFree(): boolean {
-    return this.running === 0;
-  }
-
-  async begin(signal: AbortSignal): Promise<void> {
-    if (this.running < this.#max) {
-      this.running += 1;
-      return;
-    }
-    if (signal.aborted) throw errors.tooManyRequests(1);
-    if (this.#waiting.size >= waitingMax) {
-      await sleep(refusalDelayMs, undefined, { ref: false });
-      throw errors.tooManyRequests(1);
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => {
-      this.#waiting.delete(resolve);
-      reject(errors.tooManyRequests(1));
-    };
-    const timer = setTimeout(leave, waitMaxMs).unref();
-    signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.add(resolve);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", leave);
-    }
-  }
-
-  /** Passes the place on to the next that waits. */
-  end(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.running -= 1;
-      return;
-    }
-    this.#waiting.delete(next);
-    next();
-  }
-}
+const nameOf = ({ owner, operation }: Turn) => `${operation} ${owner}`;

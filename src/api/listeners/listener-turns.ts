@@ -1,17 +1,8 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { errors } from "../../contract/error.ts";
+import { type QueueLimits, SlotQueues } from "../../base/slot-queues.ts";
+import { queueLimits } from "../http/request-turns.ts";
 
 /** Longest pause after a call. */
 const pauseMaxMs = 250;
-
-/** Calls of one listener that wait. A listener sends few at a time, but one that starts asks for the secrets of each of its deployments. */
-const waitingMax = 256;
-
-/** Longest wait. The program of a listener gives up after the same time. */
-const waitMaxMs = 30_000;
-
-/** Pause before a call is refused, so that a listener that tries again at once costs little. */
-const refusalDelayMs = 250;
 
 /**
  * Lets the calls of one listener take turns, however many connections it sends them on. After each turn it pauses for as long as the
@@ -21,12 +12,16 @@ const refusalDelayMs = 250;
  */
 export class ListenerTurns {
   readonly #exemptId: string;
-  /** The calls that wait for each listener whose turn is taken, in order. */
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #queues: SlotQueues;
 
-  /** @param exemptId the listener of the server itself, which serves all workspaces */
-  constructor(exemptId: string) {
+  /**
+   * @param exemptId the listener of the server itself, which serves all workspaces
+   * @param limits A listener sends few calls at a time, but one that starts asks for the secrets of each of its deployments. Its
+   *   program gives up after 30 s.
+   */
+  constructor(exemptId: string, limits: Partial<QueueLimits> = {}) {
     this.#exemptId = exemptId;
+    this.#queues = new SlotQueues({ ...queueLimits, slots: 1, ...limits });
   }
 
   /**
@@ -36,52 +31,13 @@ export class ListenerTurns {
    */
   async take<T>(listenerId: string, act: () => Promise<T>, signal: AbortSignal): Promise<T> {
     if (listenerId === this.#exemptId) return act();
-    await this.#begin(listenerId, signal);
+    await this.#queues.enter(listenerId, signal);
     const beganAt = performance.now();
     try {
       return await act();
     } finally {
-      const pauseMs = Math.min(pauseMaxMs, performance.now() - beganAt);
-      void sleep(pauseMs, undefined, { ref: false }).then(() => this.#end(listenerId));
+      this.#queues.leave(listenerId, Math.min(pauseMaxMs, performance.now() - beganAt));
     }
-  }
-
-  async #begin(listenerId: string, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) throw errors.tooManyRequests(1);
-    const waiting = this.#waiting.get(listenerId);
-    if (waiting === undefined) {
-      this.#waiting.set(listenerId, new Set());
-      return;
-    }
-    if (waiting.size >= waitingMax) {
-      await sleep(refusalDelayMs, undefined, { ref: false });
-      throw errors.tooManyRequests(1);
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => {
-      waiting.delete(resolve);
-      reject(errors.tooManyRequests(1));
-    };
-    const timer = setTimeout(leave, waitMaxMs).unref();
-    signal.addEventListener("abort", leave, { once: true });
-    waiting.add(resolve);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", leave);
-    }
-  }
-
-  #end(listenerId: string): void {
-    const waiting = this.#waiting.get(listenerId);
-    const [next] = waiting ?? [];
-    if (next === undefined) {
-      this.#waiting.delete(listenerId);
-      return;
-    }
-    waiting?.delete(next);
-    next();
   }
 }
 
