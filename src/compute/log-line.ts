@@ -33,8 +33,8 @@ export const readableLines = (text: string): string[] =>
 const readableCharsMax = 1_000;
 
 function readJsonLine(line: string): LogLine | undefined {
-  // A refusal by the parser takes twenty times as long.
-  if (!line.endsWith("}")) return undefined;
+  // A refusal by the parser takes twenty times as long, and lists in lists a hundred times as long as text.
+  if (!line.endsWith("}") || isDeep(line)) return undefined;
   try {
     return readFields(JSON.parse(line));
   } catch {
@@ -42,6 +42,22 @@ function readJsonLine(line: string): LogLine | undefined {
     return undefined;
   }
 }
+
+/** Returns whether brackets nest more deeply than those of any logger. Brackets inside of strings count as well. */
+function isDeep(line: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < line.length; at += 1) {
+    const code = line.charCodeAt(at);
+    if (code === openingBracket || code === openingBrace) depth += 1;
+    else if (code === closingBracket || code === closingBrace) depth -= 1;
+    if (depth > depthMax) return true;
+  }
+  return false;
+}
+
+const [openingBracket, closingBracket, openingBrace, closingBrace] = [91, 93, 123, 125];
+
+const depthMax = 100;
 
 function readFields(fields: unknown): LogLine | undefined {
   if (typeof fields !== "object" || fields === null) return undefined;
@@ -85,7 +101,8 @@ function readLevel(value: unknown): LogLevel {
     if (value >= 40) return "WARNING";
     return value >= 30 ? "INFO" : "DEBUG";
   }
-  const name = String(value).toLowerCase();
+  // A list has a name too, which takes long to write.
+  const name = typeof value === "string" ? value.slice(0, 16).toLowerCase() : "";
   if (/^(fatal|critical|crit|panic|alert|emerg)/.test(name)) return "CRITICAL";
   if (name.startsWith("err")) return "ERROR";
   if (name.startsWith("warn")) return "WARNING";
