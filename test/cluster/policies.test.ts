@@ -5,9 +5,11 @@ import { promisify } from "node:util";
 import { parseAllDocuments } from "yaml";
 import type { Manifest } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { PodView } from "../../src/compute/kubernetes/watch/rollout.ts";
+import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import { newRun } from "../kubeplane/harness.ts";
 import { make } from "../kubeplane/plane.ts";
 import { eventually } from "../support/eventually.ts";
-import { openRestrictedSite, read, runOf, startClusterWorld } from "./cluster-world.ts";
+import { openRestrictedSite, read, roomy, runOf, startClusterWorld } from "./cluster-world.ts";
 import { addDisk } from "./disk.ts";
 import { compilePolicyEngine } from "./policy-engine.ts";
 
@@ -94,14 +96,20 @@ test("agents accept the gateway only, and builds reach the registry but no pod",
   await using site = await openRestrictedSite(world);
   const release = await world.plane.newNamespace();
   const builds = await world.plane.newNamespace();
-  const { deployment_id } = await site.deployed(runOf(site, world.images.first));
-  const agent = await addressOf(site.namespace, `pierhead.dev/deployment-id=${deployment_id}`);
+  const withWorkers = newRun(site, world.images.first, { sizes: { ...roomy, queue: roomy }, spec: { queue_cpu: 0.1 } });
+  // Its workers are the same program as its server.
+  const artifact = { ...withWorkers.artifact, engine: "postgres" as const };
+  const { deployment_id } = await site.deployed({ ...withWorkers, artifact } as RevisionRun);
+  const podOf = (component: string) =>
+    addressOf(site.namespace, `pierhead.dev/deployment-id=${deployment_id},app.kubernetes.io/component=${component}`);
+  const [agent, worker] = [await podOf("server"), await podOf("queue")];
   const names = { "app.kubernetes.io/name": "pierhead-agent-gateway", "app.kubernetes.io/instance": "r" };
   const gateway = await startPod(release, "gateway", names);
   const stranger = await startPod(release, "stranger", {});
   const build = await startPod(builds, "build", { "pierhead.dev/build": "b" });
   for (const [from, to] of [
     [stranger, agent],
+    [stranger, worker],
     [build, stranger],
     [gateway, build],
   ] as const) {
@@ -110,6 +118,7 @@ test("agents accept the gateway only, and builds reach the registry but no pod",
 
   await installPolicies(release, site.namespace, builds);
   await becomes(stranger, agent, 8_000, "closed", "an agent for another pod");
+  await becomes(stranger, worker, 8_000, "closed", "a worker for another pod");
   await becomes(gateway, agent, 8_000, "open", "an agent for the gateway");
   await becomes(gateway, build, 8_000, "closed", "a build for another pod");
   await becomes(build, stranger, 8_000, "closed", "another pod for a build");

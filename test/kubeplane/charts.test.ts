@@ -206,7 +206,8 @@ test("the gateway in the cluster has one wildcard route, restricted pods, and ag
   });
   assert.partialDeepStrictEqual((await named(documents, "NetworkPolicy", "pierhead-release-gateway-agents")).spec, {
     podSelector: {
-      matchLabels: { "app.kubernetes.io/component": "server", "app.kubernetes.io/managed-by": "pierhead" },
+      matchLabels: { "app.kubernetes.io/managed-by": "pierhead" },
+      matchExpressions: [{ key: "app.kubernetes.io/component", operator: "In", values: ["server", "queue"] }],
     },
     ingress: [{ from: [{ podSelector: { matchLabels: { "app.kubernetes.io/name": "pierhead-agent-gateway" } } }] }],
   });
