@@ -29,20 +29,18 @@ export function addDeploymentRoutes(api: Api): void {
   route(api, operations.listDeployments, async (call) => {
     const { principal, query, request } = call;
     const deploymentsUrl = deploymentsUrlOf(request.raw, settings);
-    const { limit, offset, sort_by: by, sort_order: direction } = query;
-    const page = { limit, offset, order: { by, direction } };
+    const order = { by: query.sort_by, direction: query.sort_order };
     const filter = filterOf(query, deploymentsUrl);
     const shown = (row: DeploymentRow) => deploymentOf(row, { sealer, principal, deploymentsUrl });
-    const resources = await api.largePages.present(call, {
-      read: () => listDeployments(db, principal.tenantId, filter, page),
+    return api.largePages.present(call, {
+      read: (range) => listDeployments(db, principal.tenantId, filter, { ...range, order }),
       largeBytesOf: (row: ListedDeploymentRow) => row.large_bytes,
       small: shown,
       large: async ({ id }) => {
         const found = await findDeployment(db, principal.tenantId, id);
-        return found === undefined ? [] : [shown(found)];
+        return found && shown(found);
       },
     });
-    return { resources, offset: query.offset + resources.length };
   });
 
   const create: Handler<typeof operations.createDeployment, Principal> = async ({

@@ -1,6 +1,7 @@
 import { type QueueLimits, SlotQueues } from "../../base/slot-queues.ts";
 import { errors } from "../../contract/error.ts";
 import type { Operation } from "../../contract/operation.ts";
+import type { JsonStream } from "./json-stream.ts";
 
 /** Reads that wait for a person or a code host, and the search of logs, which has turns of its own. */
 const othersAreAsked: ReadonlySet<string> = new Set([
@@ -52,9 +53,9 @@ export const readRules = (database: "embedded" | "postgres"): TurnRules<unknown>
 const largeAnswer = 65_536;
 
 /** Changes may wait for a code host, so their time says nothing about their cost, and more of them may wait together. */
-export const changeRules: TurnRules<{ text: string }> = {
+export const changeRules: TurnRules<{ text: string } | JsonStream> = {
   atOnce: 16,
-  isSlow: (_tookMs, answer) => (answer?.text.length ?? 0) >= largeAnswer,
+  isSlow: (_tookMs, answer) => answer !== undefined && "text" in answer && answer.text.length >= largeAnswer,
 };
 
 /** A request counts as slow for this long after one was. */

@@ -19,6 +19,7 @@ import { BodyMemory } from "./body-memory.ts";
 import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
+import { JsonStream, sendJsonStream } from "./json-stream.ts";
 import { LargePages } from "./large-pages.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
@@ -37,6 +38,8 @@ declare module "fastify" {
   }
 }
 
+type Encoded = EncodedResponse | JsonStream;
+
 /** What route files register their routes on. */
 export interface Api {
   server: FastifyInstance;
@@ -47,7 +50,7 @@ export interface Api {
   bodyMemory: BodyMemory;
   largePages: LargePages;
   readTurns: RequestTurns<unknown>;
-  changeTurns: RequestTurns<EncodedResponse>;
+  changeTurns: RequestTurns<Encoded>;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
@@ -105,7 +108,7 @@ type Answer<O extends Operation> = O["response"]["schema"] extends TSchema
 /** Return type of a function that returns nothing. */
 type Nothing = ReturnType<() => void>;
 
-export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O>> | Answer<O>;
+export type Handler<O extends Operation, P> = (call: Call<O, P>) => Promise<Answer<O> | JsonStream> | Answer<O>;
 
 /**
  * Registers an operation on resources of a workspace. A changing request with an `Idempotency-Key` runs inside a
@@ -129,7 +132,7 @@ export function route<O extends Operation>(
 }
 
 /** Returns whose turns the requests of an operation take; undefined: they take none. */
-function turnsOf({ readTurns, changeTurns }: Api, operation: Operation): RequestTurns<EncodedResponse> | undefined {
+function turnsOf({ readTurns, changeTurns }: Api, operation: Operation): RequestTurns<Encoded> | undefined {
   if (takesTurns(operation)) return readTurns;
   return answersWithChange(operation) ? changeTurns : undefined;
 }
@@ -222,7 +225,7 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
   /** Present when requests of one owner take turns. */
-  turns?: RequestTurns<EncodedResponse> | undefined;
+  turns?: RequestTurns<Encoded> | undefined;
   turnOf?(principal: P): string;
   /** Present when the operation accepts an `Idempotency-Key`. Keys of different scopes are independent. */
   idempotency?: {
@@ -267,7 +270,7 @@ function register<O extends Operation, P extends Caller | null>(
       const idempotent =
         idempotency &&
         idempotentRequestOf(request, { scopeId: idempotency.scopeOf(principal), operation, parts: identity });
-      const inTurn = <T extends EncodedResponse>(act: () => Promise<T>) => {
+      const inTurn = <T extends Encoded>(act: () => Promise<T>) => {
         if (turns === undefined || turnOf === undefined) return act();
         return turns.take({ owner: turnOf(principal), operation: operation.id, signal: signalOf(reply) }, act);
       };
@@ -282,7 +285,8 @@ function register<O extends Operation, P extends Caller | null>(
         return send(request, reply, answer);
       }
       if (turns !== undefined) {
-        return send(request, reply, await inTurn(async () => encode(await run(() => null))));
+        const answer = await inTurn(async () => unlessStream(await run(() => null), encode));
+        return sendEither({ request, reply, logger: api.deps.logger }, answer);
       }
       const body = await run(() => null);
       if (reply.sent) return reply;
@@ -327,6 +331,13 @@ function send(request: FastifyRequest, reply: FastifyReply, { status, headers, t
   if (isReading && headers["etag"] !== undefined && hasAnswer(request, headers["etag"])) return reply.code(304).send();
   return text === "" ? reply.send() : reply.type("application/json; charset=utf-8").send(text);
 }
+
+/** Encodes the body of a response, unless it encodes itself while it is sent. */
+const unlessStream = (body: unknown, encode: (body: unknown) => EncodedResponse): Encoded =>
+  body instanceof JsonStream ? body : encode(body);
+
+const sendEither = (to: Parameters<typeof sendJsonStream>[0], answer: Encoded) =>
+  answer instanceof JsonStream ? sendJsonStream(to, answer) : send(to.request, to.reply, answer);
 
 function signalOf(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();

@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { FastifyRequest } from "fastify";
+import { BytePace } from "../../base/byte-pace.ts";
 import type { SourceKind } from "../../contract/deployments/deployment.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
@@ -14,15 +15,20 @@ import type { ApiDeps } from "../deps.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
 import { drain, type ReceivedFile, type ReceiveOptions, receiveFile, removeAbandoned } from "./receive-upload.ts";
-import { UploadPace } from "./upload-pace.ts";
 import { isSignedUpload, signUpload } from "./upload-signature.ts";
 import { UploadSpace } from "./upload-space.ts";
+
+/**
+ * Pace of the uploads of one workspace, all together. The sender waits, because its connection is not read meanwhile. Far above most
+ * lines, and low enough that hashing and writing leave the event loop to others. Most projects are smaller than the burst.
+ */
+const uploadPace = { bytesPerS: 16 * 1024 * 1024, burstBytes: 16 * 1024 * 1024 };
 
 /** Adds the routes for source archives: D11, and the PUT to the URL that it returns (contract 3.2). */
 export function addUploadRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
   const space = new UploadSpace(api.deps);
-  const pace = new UploadPace();
+  const pace = new BytePace(uploadPace);
   api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
 
   route(api, operations.createUploadUrl, async ({ principal, params, request }) => {

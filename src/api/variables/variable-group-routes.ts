@@ -31,18 +31,16 @@ export function addVariableGroupRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
 
   route(api, operations.listVariableGroups, async (call) => {
-    const { query } = call;
     const { tenantId } = call.principal;
-    const resources = await api.largePages.present(call, {
-      read: () => listVariableGroups(db, tenantId, query),
+    return api.largePages.present(call, {
+      read: (range) => listVariableGroups(db, tenantId, range),
       largeBytesOf: (row) => row.large_bytes,
       small: (row) => groupOf(openListedGroup(sealer, row)),
       large: async ({ id }) => {
         const found = await findVariableGroup(db, sealer, tenantId, id);
-        return found === undefined ? [] : [groupOf(found)];
+        return found && groupOf(found);
       },
     });
-    return { resources, offset: query.offset + resources.length };
   });
 
   route(api, operations.createVariableGroup, async ({ principal, body }) => {

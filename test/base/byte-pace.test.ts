@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { syncBuiltinESMExports } from "node:module";
 import { type TestContext, test } from "node:test";
-import { UploadPace } from "../../src/api/uploads/upload-pace.ts";
+import { BytePace } from "../../src/base/byte-pace.ts";
 
 const mib = 1024 * 1024;
+const ofUploads = { bytesPerS: 16 * mib, burstBytes: 16 * mib };
 
 test("pauses an upload above its workspace's pace until its sender disconnects, and no upload of another workspace", async () => {
-  const pace = new UploadPace();
+  const pace = new BytePace(ofUploads);
   const sender = new AbortController();
   const ended: string[] = [];
   const send = (tenantId: string, name: string, bytes: number) =>
@@ -22,7 +23,7 @@ test("pauses an upload above its workspace's pace until its sender disconnects, 
 
 test("lets 16 MiB of a workspace pass at once, then 16 MiB a second of all its uploads together", async (context) => {
   const clock = virtualClock(context);
-  const pace = new UploadPace();
+  const pace = new BytePace(ofUploads);
   const never = new AbortController().signal;
   const passedAtMs: number[] = [];
   const upload = async (mibs: number) => {
