@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type IncomingMessage, type ServerOptions, ServerResponse } from "node:http";
+import { type IncomingMessage, type Server, type ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Shares, shareRules } from "../base/shares.ts";
@@ -72,6 +72,15 @@ export const gatewayServerOptions: ServerOptions = {
   // Other upgrades, such as h2c by Java's client and `curl --http2`, get a plain answer (RFC 9110 7.8).
   shouldUpgradeCallback: asksForWebSocket,
 };
+
+/**
+ * Makes a server keep all headers of a request, which their size limits anyway. By default, Node before 24 leaves those after the first
+ * thousand out of `headers`, but frames the body by them. A Content-Length that only the agent saw would make it take the next
+ * request on its connection, which another caller sent, for a body.
+ */
+export function keepAllHeaders(server: Server): void {
+  server.maxHeadersCount = 0;
+}
 
 export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> {
   /** Base of Pierhead's own addresses. Agent servers get its scheme, and its host is never a deployment. */

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { networkOf } from "../base/network.ts";
 import { connectionsMax, connectionsPerAddressMax, discardedBytesMax, discardTimeoutMs } from "../domain/limits.ts";
 import { hasBody } from "../gateway/forward.ts";
-import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import { type Gateway, gatewayServerOptions, keepAllHeaders } from "../gateway/gateway.ts";
 import { rememberUpgrade, UpgradeSocket } from "../gateway/upgrade-socket.ts";
 
 export interface HttpServer {
@@ -44,12 +44,13 @@ export function createHttpServer(
   const server = createServer(
     { ...options, shouldUpgradeCallback: isUpgrade, requestTimeout: 0 },
     (request, response) => {
-      if (!isWithinPipeline(request, response)) return void request.socket.destroy();
+      if (!isWithinPipeline(request, response)) return endReading(request.socket);
       limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
       discardRest(request, response);
       parts.answer(request, response);
     },
   );
+  keepAllHeaders(server);
   limitConnections(server, parts.connections ?? defaultConnections);
   // Node detaches upgraded sockets: it neither handles their errors nor closes them, but `server.close` waits for them.
   const upgraded = new Set<Duplex>();
@@ -137,6 +138,17 @@ function isWithinPipeline({ socket }: IncomingMessage, response: ServerResponse)
   unanswered.set(socket, count);
   response.once("close", () => unanswered.set(socket, (unanswered.get(socket) ?? 1) - 1));
   return true;
+}
+
+/**
+ * Closes a connection within the event of one of its requests. Node goes on with the other requests of a packet although their
+ * connection is destroyed, thousands of them for tens of milliseconds. Its parser stops at a request that it takes for an upgrade,
+ * which is what 2 means.
+ */
+function endReading(socket: Socket): void {
+  const { parser } = socket as { parser?: { onIncoming?: () => number } | null };
+  if (parser?.onIncoming !== undefined) parser.onIncoming = () => 2;
+  socket.destroy();
 }
 
 const late = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n";

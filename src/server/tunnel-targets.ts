@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { findReplica } from "../compute/choose-replica.ts";
 import type { Compute } from "../compute/compute.ts";
-import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import { type Gateway, gatewayServerOptions, keepAllHeaders } from "../gateway/gateway.ts";
 import type { TunnelTargets } from "../listener/tunnels/tunnel-server.ts";
 
 /**
@@ -15,6 +15,7 @@ export function replicaTunnels(compute: Compute, gateway: Gateway): TunnelTarget
   const server = createServer(gatewayServerOptions, (request, response) =>
     gateway.receiveFor(slugOf(request), request, response),
   );
+  keepAllHeaders(server);
   server.on("upgrade", (request, socket, head) => gateway.receiveFor(slugOf(request), request, { socket, head }));
   return {
     findProgram: (deploymentId, replicaId) => findReplica(compute, deploymentId, replicaId),

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
+import { createHttpServer } from "../../src/server/http-server.ts";
 import { startTestServer } from "../support/server.ts";
 import { openRaw } from "./raw-connection.ts";
 
@@ -30,6 +33,26 @@ test("a connection that sends thousands of requests without waiting for answers 
     assert.ok((await answered(2_000, path)) <= 16, path);
   }
   assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200);
+});
+
+test("the server does not even parse most of the requests of such a connection", { timeout }, async () => {
+  let parsed = 0;
+  const { server, end } = createHttpServer(
+    { upgrade: () => {} },
+    { answer: (_request, response) => void response.end("ok"), isForAgent: () => false },
+  );
+  server.on("request", () => {
+    parsed += 1;
+  });
+  after(end);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  using hostile = openRaw(url);
+  hostile.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(2_000));
+  await hostile.closed;
+  assert.ok(parsed > 0 && parsed <= 20, `${parsed} requests`);
+  assert.equal(await (await fetch(url)).text(), "ok");
 });
 
 test("a client may send some requests without waiting for answers, again and again", { timeout }, async () => {
