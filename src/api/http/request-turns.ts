@@ -31,22 +31,22 @@ export function answersWithChange({ verb, role, response, stream, canStream }: O
 
 /** Which requests of one workspace take turns. */
 export interface TurnRules<Answer> {
-  /** Number that may run at the same time until one was slow. */
+  /** Number that may run at the same time until one was costly. */
   atOnce: number;
   /** @param tookMs its share of the time, when others ran beside it. @param answer undefined: it failed */
-  isSlow(tookMs: number, answer: Answer | undefined): boolean;
+  isCostly(tookMs: number, answer: Answer | undefined): boolean;
 }
 
 /**
- * From this on a read is slow, in milliseconds on the embedded database, which does one thing after the other. Elsewhere a statement
+ * From this on a read is costly, in milliseconds on the embedded database, which does one thing after the other. Elsewhere a statement
  * may wait for the network that long, and costs others nothing meanwhile.
  */
-const slowMs = { embedded: 20, postgres: 100 };
+const costlyMs = { embedded: 20, postgres: 100 };
 
 /** Four reads at a time. More are no quicker: together they wait for the database. */
 export const readRules = (database: "embedded" | "postgres"): TurnRules<unknown> => ({
   atOnce: 4,
-  isSlow: (tookMs) => tookMs >= slowMs[database],
+  isCostly: (tookMs) => tookMs >= costlyMs[database],
 });
 
 /** Characters of the answer to a change from which on it is large. Encoding 1 MB of secrets costs others 50 ms. */
@@ -55,13 +55,13 @@ const largeAnswer = 65_536;
 /** Changes may wait for a code host, so their time says nothing about their cost, and more of them may wait together. */
 export const changeRules: TurnRules<{ text: string } | JsonStream> = {
   atOnce: 16,
-  isSlow: (_tookMs, answer) => answer !== undefined && "text" in answer && answer.text.length >= largeAnswer,
+  isCostly: (_tookMs, answer) => answer !== undefined && "text" in answer && answer.text.length >= largeAnswer,
 };
 
-/** A request counts as slow for this long after one was. */
-const slowForMs = 10_000;
+/** An operation counts as costly for this long after a request of it was. */
+const costlyForMs = 10_000;
 
-/** Longest pause after a slow request. */
+/** Longest pause after a costly request. */
 const pauseMaxMs = 2_000;
 
 /** How many requests of one workspace or listener wait, and how long. */
@@ -73,21 +73,23 @@ export const queueLimits: Omit<QueueLimits, "slots"> = {
 
 /**
  * Lets requests of one workspace take turns, so that others need not wait for them, whatever the workspace has stored and however many
- * connections ask for it. Some run at a time. A request whose operation was slow the last time runs alone, and then pauses for as long
+ * connections ask for it. Some run at a time. A request whose operation was costly the last time runs alone, and then pauses for as long
  * as it took. Measured without turns: tags, groups, listeners or revisions, the largest and the most that a workspace may have, read on
  * 16 connections, let the request of another workspace wait for 1.2 to 4.9 s in the median.
  */
 export class RequestTurns<Answer> {
-  readonly #isSlow: TurnRules<Answer>["isSlow"];
-  readonly #quick: SlotQueues;
-  readonly #slow: SlotQueues;
-  /** When a request of an operation of an owner was last slow, the oldest first. */
-  readonly #slowAt = new Map<string, number>();
+  readonly #isCostly: TurnRules<Answer>["isCostly"];
+  /** Requests that run beside each other. */
+  readonly #together: SlotQueues;
+  /** Requests of costly operations. */
+  readonly #alone: SlotQueues;
+  /** When a request of an operation of an owner was last costly, the oldest first. */
+  readonly #costlyAt = new Map<string, number>();
 
-  constructor({ atOnce, isSlow }: TurnRules<Answer>, limits: Partial<QueueLimits> = {}) {
-    this.#isSlow = isSlow;
-    this.#quick = new SlotQueues({ ...queueLimits, slots: atOnce, ...limits });
-    this.#slow = new SlotQueues({ ...queueLimits, slots: 1, ...limits });
+  constructor({ atOnce, isCostly }: TurnRules<Answer>, limits: Partial<QueueLimits> = {}) {
+    this.#isCostly = isCostly;
+    this.#together = new SlotQueues({ ...queueLimits, slots: atOnce, ...limits });
+    this.#alone = new SlotQueues({ ...queueLimits, slots: 1, ...limits });
   }
 
   /**
@@ -108,35 +110,35 @@ export class RequestTurns<Answer> {
     } finally {
       const tookMs = performance.now() - beganAt;
       // Requests that run beside each other share the time.
-      if (this.#isSlow(tookMs / Math.max(besides, queues.running(owner)), answer)) this.#remember(turn);
-      queues.leave(owner, queues === this.#slow ? Math.min(pauseMaxMs, tookMs) : 0);
+      if (this.#isCostly(tookMs / Math.max(besides, queues.running(owner)), answer)) this.#remember(turn);
+      queues.leave(owner, queues === this.#alone ? Math.min(pauseMaxMs, tookMs) : 0);
     }
   }
 
-  /** Enters the queue for the operation. A request that waited in the wrong one, because another was slow meanwhile, waits in the other. */
+  /** Enters the queue for the operation. A request that waited in the wrong one, because another was costly meanwhile, waits in the other. */
   async #enter(turn: Turn): Promise<SlotQueues> {
     const { owner, signal } = turn;
     const cameAt = performance.now();
-    if (!this.#wasSlow(turn)) {
-      await this.#quick.enter(owner, signal);
-      if (!this.#wasSlow(turn)) return this.#quick;
-      this.#quick.leave(owner);
+    if (!this.#wasCostly(turn)) {
+      await this.#together.enter(owner, signal);
+      if (!this.#wasCostly(turn)) return this.#together;
+      this.#together.leave(owner);
     }
-    await this.#slow.enter(owner, signal, performance.now() - cameAt);
-    return this.#slow;
+    await this.#alone.enter(owner, signal, performance.now() - cameAt);
+    return this.#alone;
   }
 
-  #wasSlow(turn: Turn): boolean {
-    return performance.now() - (this.#slowAt.get(nameOf(turn)) ?? -slowForMs) < slowForMs;
+  #wasCostly(turn: Turn): boolean {
+    return performance.now() - (this.#costlyAt.get(nameOf(turn)) ?? -costlyForMs) < costlyForMs;
   }
 
   #remember(turn: Turn): void {
     const nowMs = performance.now();
-    this.#slowAt.delete(nameOf(turn));
-    this.#slowAt.set(nameOf(turn), nowMs);
-    for (const [name, slowAt] of this.#slowAt) {
-      if (nowMs - slowAt < slowForMs) return;
-      this.#slowAt.delete(name);
+    this.#costlyAt.delete(nameOf(turn));
+    this.#costlyAt.set(nameOf(turn), nowMs);
+    for (const [name, costlyAt] of this.#costlyAt) {
+      if (nowMs - costlyAt < costlyForMs) return;
+      this.#costlyAt.delete(name);
     }
   }
 }
