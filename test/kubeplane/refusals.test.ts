@@ -8,6 +8,7 @@ import type { Manifest } from "../../src/compute/kubernetes/api/manifest.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import type { ClusterRun } from "../../src/contract/listeners/cluster.ts";
 import { workloadOf } from "../../src/listener/clusters/cluster-report.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
@@ -84,6 +85,23 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
       (message) => message.includes("this image is denied here"),
       { timeoutMs: 60_000 },
     );
+  });
+
+  test("a value of another type, a variable named twice and a label that no cluster takes fail a revision at once", async () => {
+    await using site = await openSite(world.plane);
+    const sidecar = (parts: object) => ({ sidecars: [{ name: "s", image: "127.0.0.1:1/s:1", ...parts }] });
+    const named = { name: "A", value: "x" };
+    const refused: [ClusterRun["spec"], RegExp][] = [
+      [{ volumes: [{ name: "v", emptyDir: { sizeLimit: [1] } }] }, /refuses the Deployment of this revision/],
+      [sidecar({ env: [named, named] }), /duplicate entries for key \[name="A"\]/],
+      [sidecar({ resources: { limits: { cpu: "lots" } } }), /quantities must match/],
+      [{ labels: { team: "support and sales" } }, /resource_spec\.labels\.team is no label of Kubernetes/],
+    ];
+    for (const [spec, message] of refused) {
+      const { cause } = await failed(site, newRun(site, undefined, { spec }));
+      assert.equal(cause?.reason, "StartError");
+      assert.match(cause?.message ?? "", message);
+    }
   });
 
   test("the listener's token reads no Secret, creates no pod, and reaches no other namespace", async () => {

@@ -103,6 +103,10 @@ const refused: [mustNot: string, spec: object, field: RegExp][] = [
     /annotations\.sidecar\.istio\.io/,
   ],
   ["make a route of Emissary", { annotations: { "getambassador.io/config": "x" } }, /annotations\.getambassador/],
+  ["write a label that no cluster takes", { labels: { team: "support and sales" } }, /labels\.team' is no label of/],
+  ["write a label without a name", { labels: { "example.com/": "x" } }, /labels\.example\.com\/' is no label of/],
+  ["write a label of two domains", { labels: { "a.example/b/c": "x" } }, /labels\.a\.example\/b\/c' is no label of/],
+  ["write an annotation that no cluster takes", { annotations: { "a b": "x" } }, /annotations\.a b' is no annotation/],
   ["attach a network", { annotations: { "k8s.v1.cni.cncf.io/networks": "x" } }, /annotations\.k8s\.v1\.cni/],
 ];
 
@@ -133,7 +137,13 @@ const accepted: [string, object][] = [
     }),
   ],
   ["fields that the contract ignores", sidecar({ ports: [{ containerPort: 80 }], securityContext: null })],
-  ["labels and annotations", { labels: { team: "a" }, annotations: { "prometheus.io/scrape": "true" } }],
+  [
+    "labels and annotations",
+    {
+      labels: { team: "a", "example.com/Team_1": "", stage: "Pre-1.0_rc" },
+      annotations: { "prometheus.io/scrape": "true", "Example.com/note": "any text, also\nof two lines" },
+    },
+  ],
   ["a service mesh", { annotations: { "sidecar.istio.io/inject": "false", "linkerd.io/inject": "enabled" } }],
 ];
 

@@ -241,9 +241,33 @@ const keys: Rule = (value, path) => {
 /** Labels by which built-in controllers find their pods. */
 const unprefixedLabels = ["pod-template-hash", "controller-revision-hash", "controller-uid", "job-name"];
 
+/** The formats of Kubernetes (https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/). */
+const namePattern = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+const domainPattern = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+
+function isKey(key: string): boolean {
+  const [name = "", domain, ...more] = key.split("/").toReversed();
+  const hasDomain = domain === undefined || (domain.length <= 253 && domainPattern.test(domain));
+  return more.length === 0 && hasDomain && namePattern.test(name);
+}
+
+const metadata =
+  (isUsable: (key: string, value: string) => boolean, because: string): Rule =>
+  (value, path, options) => {
+    const entries = Object.entries(value as Record<string, string>);
+    const found = entries.find(([key, text]) => !isUsable(key, text));
+    return keys(value, path, options) ?? (found === undefined ? null : refuse(`${path}.${found[0]}`, because));
+  };
+
+const keyFormat =
+  "a name of letters, digits, '-', '_' and '.', with 63 characters at most, after a domain and '/' or alone";
+
 const specRules: Partial<Record<keyof ResourceSpec, Rule>> = {
-  labels: keys,
-  annotations: keys,
+  labels: metadata(
+    (key, value) => isKey(key) && (value === "" || namePattern.test(value)),
+    `is no label of Kubernetes. A key is ${keyFormat}. A value is such a name, or empty.`,
+  ),
+  annotations: metadata((key) => isKey(key.toLowerCase()), `is no annotation of Kubernetes. A key is ${keyFormat}.`),
   service_account_name: nameOf("ServiceAccount"),
   // The kubelet pulls with the operator's Secrets, too: a pod cannot read a pull secret.
   image_pull_secrets: list((value, path) =>

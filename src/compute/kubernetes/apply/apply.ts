@@ -132,7 +132,7 @@ async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSig
     try {
       await api.apply(manifest, signal, { dryRun: true });
     } catch (error) {
-      if (!(error instanceof KubeError)) throw error;
+      if (!isRefusal(error)) throw error;
       if (
         error.status === 422 &&
         (await api.get(manifest.kind, manifest.metadata.namespace, manifest.metadata.name, signal))
@@ -140,11 +140,16 @@ async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSig
         // An existing object may need one of the fallbacks of `writeObject`.
         continue;
       }
-      if (error.status !== 422 && error.status !== 400) throw error;
       await applyOrRefuse(api, manifest, signal, { dryRun: true });
     }
   }
 }
+
+/** Whether the cluster cannot take an object as it is. It answers 500 if a value has another type than the field. */
+const isRefusal = (error: unknown): error is KubeError =>
+  error instanceof KubeError && (error.status === 422 || error.status === 400 || mistyped.test(error.message));
+
+const mistyped = /^failed to (create typed patch object|convert new object) /;
 
 /**
  * Applies an object once more after a refusal, when it does not exist. The refused change may have met an object that was
@@ -160,7 +165,7 @@ async function applyOrRefuse(
   try {
     return (await api.apply(manifest, signal, options)) as LiveObject;
   } catch (error) {
-    if (!(error instanceof KubeError) || (error.status !== 422 && error.status !== 400)) throw error;
+    if (!isRefusal(error)) throw error;
     throw new UnusableWorkload(`The cluster refuses the ${manifest.kind} of this revision: ${error.message}`);
   }
 }
