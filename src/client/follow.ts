@@ -33,6 +33,13 @@ export type WatchLog = (logsAfter: string, signal?: AbortSignal) => AsyncIterabl
 /** Lines per page. The API allows at most 1_000. */
 const pageSize = 500;
 
+/** The server ends a page early when its lines are large. Such a page has at least this many characters. */
+const largePage = 1_024 * 1_024;
+
+/** Reports whether a page may have ended before the log did. */
+const mayHaveMore = (logs: readonly LogEntry[], limit: number): boolean =>
+  logs.length >= limit || logs.reduce((sum, { message }) => sum + message.length, 0) >= largePage;
+
 /** A restarting server is back within this time. A longer outage is reported. */
 const outageMaxMs = 60_000;
 
@@ -62,7 +69,7 @@ export async function* followLogs(
       yield* page.logs.filter(isNew);
       if (page.next_offset === null) return;
       from = { ...from, offset: placeBehind(page.logs, page.next_offset, lastOfAll) };
-      if (page.logs.length >= pageSize) continue;
+      if (mayHaveMore(page.logs, pageSize)) continue;
     }
     if (canWatch && from.offset !== undefined) {
       const end = yield* streamed(watch, question, from.offset, signal);
@@ -90,7 +97,7 @@ async function endOfLog(
 
 /** Returns where to continue. A page that is not full was the last one, so nothing before the end of the log is left. */
 function placeBehind(logs: readonly LogEntry[], offset: string, lastOfAll: string | undefined): string {
-  if (lastOfAll === undefined || logs.length >= pageSize) return offset;
+  if (lastOfAll === undefined || mayHaveMore(logs, pageSize)) return offset;
   return Number(lastOfAll) > Number(offset) ? lastOfAll : offset;
 }
 
@@ -161,7 +168,7 @@ export async function readTail(
     const from = offset === undefined ? {} : { offset };
     const page = await read({ ...question, ...from, order: "desc", limit }, signal);
     newest.push(...page.logs);
-    if (page.next_offset === null || page.logs.length < limit) break;
+    if (page.next_offset === null || !mayHaveMore(page.logs, limit)) break;
     offset = page.next_offset;
   }
   return newest.reverse();

@@ -252,7 +252,7 @@ eachDatabase(
     } as const;
     const read: string[] = [];
     for (let afterId: number | null = null; ; ) {
-      const page = await readLogEntries(db, { ...filter, afterId });
+      const { rows: page } = await readLogEntries(db, { ...filter, afterId });
       read.push(...page.map((entry) => entry.message));
       afterId = page.at(-1)?.id ?? null;
       if (page.length < 7) break;
@@ -262,7 +262,7 @@ eachDatabase(
       entries.map((_, index) => `line ${index} 100%_`),
     );
     const messages = async (changed: object) =>
-      (await readLogEntries(db, { ...filter, limit: 100, ...changed })).map((entry) => entry.message);
+      (await readLogEntries(db, { ...filter, limit: 100, ...changed })).rows.map((entry) => entry.message);
     assert.equal((await messages({ levelMin: "WARNING" })).length, 20);
     assert.deepEqual(await messages({ query: "LINE 39" }), ["line 39 100%_"]);
     assert.equal((await messages({ query: "%_%" })).length, 0, "the query is literal text, not a pattern");

@@ -14,6 +14,7 @@ import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
 import { compileValidator } from "../validation/validate.ts";
 import { EventStream, type StreamFilter } from "./event-stream.ts";
 import { eventOf } from "./present-event.ts";
+import { StreamTurns } from "./stream-turns.ts";
 
 type ListCall = Call<typeof operations.listEvents, Principal>;
 type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
@@ -21,7 +22,8 @@ type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
 /** Adds the event routes: pages of stored events and live streams (docs/guides/events.md). */
 export function addEventRoutes(api: Api): void {
   const { db } = api.deps;
-  const streams = new Shares(shareRules(eventStreamsMax, api.deps.settings.workspaceShare));
+  const shares = new Shares(shareRules(eventStreamsMax, api.deps.settings.workspaceShare));
+  const streams = { shares, turns: new StreamTurns(db.kind) };
 
   route(api, operations.listEvents, async (call) => {
     const { principal, query } = call;
@@ -89,11 +91,11 @@ function hold(streams: Shares, { tenantId, keyId }: Principal): Held {
  */
 async function stream(
   { deps, keyring }: Api,
-  streams: Shares,
+  { shares, turns }: { shares: Shares; turns: StreamTurns },
   { request, principal, takeOver }: ListCall | DeploymentCall,
   filter: StreamFilter,
 ): Promise<EventPage> {
-  const held = hold(streams, principal);
+  const held = hold(shares, principal);
   const credentials = credentialsOf(request.headers);
   const isAllowed = async () => {
     try {
@@ -106,14 +108,16 @@ async function stream(
   };
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
-  const opened = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, filter);
-  deps.metrics.eventStreams.set(streams.held);
+  const turn = turns.join(principal.tenantId);
+  const opened = new EventStream({ db, logger, feed, turn, isAllowed, heartbeatMs }, filter);
+  deps.metrics.eventStreams.set(shares.held);
   try {
     const first = await opened.open();
     await opened.run(takeOver(streamHeaders), first);
   } finally {
     held.release();
-    deps.metrics.eventStreams.set(streams.held);
+    turn.leave();
+    deps.metrics.eventStreams.set(shares.held);
   }
   return { events: [], position: "" };
 }

@@ -9,6 +9,7 @@ import { findLastLogIds, readLogEntries } from "../../store/logs/log-entries.ts"
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { logEntryOf } from "../logs/present-log-entry.ts";
 import { eventOf } from "./present-event.ts";
+import type { StreamTurn } from "./stream-turns.ts";
 
 /** What one client subscribed to. */
 export interface StreamFilter extends EventFilter {
@@ -25,6 +26,8 @@ export interface StreamDeps {
   feed: EventFeed;
   logger: Logger;
   heartbeatMs: number;
+  /** Reads in turn with the other streams of the workspace. */
+  turn: Pick<StreamTurn, "take">;
   /** Returns whether the client may still read; checked with every heartbeat. */
   isAllowed(): Promise<boolean>;
 }
@@ -32,8 +35,9 @@ export interface StreamDeps {
 /** Bytes waiting in a connection above which its client counts as slow: some hundred events. */
 const congestedBytes = 256 * 1024;
 
-/** Events or log lines per database read. */
+/** Events or log lines per database read, and bytes of these lines: each stream holds as much while its client does not read. */
 const pageMax = 500;
+const logBytesMax = 64 * 1024;
 
 /**
  * Minimum wait before a client reconnects; up to twice as much is added at random, because all clients disconnect at
@@ -147,7 +151,9 @@ export class EventStream {
     // No code runs between this check and the next event of the feed, so no event can be missed.
     this.#isLive = this.#position >= upTo;
     if (this.#isLive) return false;
-    const rows = await readEvents(this.#deps.db, this.#filter, { after: this.#position, upTo, limit: pageMax });
+    const { db, turn } = this.#deps;
+    const range = { after: this.#position, upTo, limit: pageMax };
+    const rows = await turn.take(() => readEvents(db, this.#filter, range));
     this.#response.write(this.#framesOf(rows));
     this.#position = rows.length === pageMax ? (rows.at(-1)?.id ?? upTo) : upTo;
     return true;
@@ -158,20 +164,22 @@ export class EventStream {
     const log = this.#logs.find(({ isNew }) => isNew);
     if (log === undefined) return false;
     log.isNew = false;
-    const rows = await readLogEntries(this.#deps.db, {
+    const filter = {
       deploymentId: this.#filter.deploymentIds?.[0] as string,
       kind: log.kind,
       afterId: log.after,
       limit: pageMax,
-      order: "asc",
+      order: "asc" as const,
       ...{ revisionId: null, levelMin: null, query: null, startAt: null, endAt: null },
-    });
+    };
+    const { db, turn } = this.#deps;
+    const { rows, isFull } = await turn.take(() => readLogEntries(db, filter, logBytesMax));
     let text = "";
     for (const row of rows) {
       log.after = row.id;
       text += `event: log\n${this.#idLine()}data: ${JSON.stringify(logEntryOf(row, log.kind))}\n\n`;
     }
-    if (rows.length === pageMax) log.isNew = true;
+    if (isFull) log.isNew = true;
     this.#response.write(text);
     return true;
   }

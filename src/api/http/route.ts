@@ -26,6 +26,7 @@ import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
 import { answersWithChange, changeRules, RequestTurns, readRules, takesTurns } from "./request-turns.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -49,6 +50,7 @@ export interface Api {
   limits: RequestLimits;
   bodyMemory: BodyMemory;
   largePages: LargePages;
+  unreadAnswers: UnreadAnswers;
   readTurns: RequestTurns<unknown>;
   changeTurns: RequestTurns<Encoded>;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
@@ -69,6 +71,7 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
     limits,
     bodyMemory: new BodyMemory(),
     largePages: new LargePages(),
+    unreadAnswers: new UnreadAnswers(),
     readTurns: new RequestTurns(readRules(db.kind)),
     changeTurns: new RequestTurns(changeRules),
     registered: [],
@@ -222,6 +225,10 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
     : { key_id: principal.keyId };
 }
 
+/** Returns whose answers count together: those of a workspace, or of a key that belongs to none. */
+const ownerOf = (caller: Caller): string =>
+  "tenantId" in caller ? caller.tenantId : ("workspaceId" in caller && caller.workspaceId) || caller.keyId;
+
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
   /** Present when requests of one owner take turns. */
@@ -241,7 +248,7 @@ function register<O extends Operation, P extends Caller | null>(
   handler: Handler<O, P>,
   { admit, turns, turnOf, idempotency }: RouteRules<P>,
 ): void {
-  const { limits, bodyMemory: memory } = api;
+  const { limits, bodyMemory: memory, unreadAnswers } = api;
   const onMalformed = (request: FastifyRequest) =>
     limits.countRefusedBody(refusalsOf(bodyOwnerOf(request, limits), operation));
   const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
@@ -255,6 +262,12 @@ function register<O extends Operation, P extends Caller | null>(
     // Reject unauthorized callers before reading the body.
     onRequest: async (request) => {
       request.principal = await admit(request);
+      if (request.principal !== null) unreadAnswers.admit(ownerOf(request.principal));
+    },
+    onSend: async ({ principal }, reply, payload) => {
+      if (principal === null || typeof payload !== "string") return;
+      const isRefusable = operation.verb === "GET" || operation.role === "reader";
+      unreadAnswers.hold({ owner: ownerOf(principal), bytes: Buffer.byteLength(payload), isRefusable }, reply.raw);
     },
     handler: inRequestSpan(api.deps.traces, async (request, reply) => {
       const principal = request.principal as P;

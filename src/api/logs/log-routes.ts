@@ -4,7 +4,7 @@ import { type LogLevel, type LogPage, logPageSizeDefault, type ReadLogsBody } fr
 import { operations } from "../../contract/operations.ts";
 import { isFinal } from "../../domain/revision-status.ts";
 import type { Db } from "../../store/engine/database.ts";
-import { type LogEntryRow, type LogFilter, readLogEntries } from "../../store/logs/log-entries.ts";
+import { type LogEntryRow, type LogFilter, logPageBytesMax, readLogEntries } from "../../store/logs/log-entries.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { type Api, type Call, route } from "../http/route.ts";
@@ -143,16 +143,16 @@ interface Entries {
 }
 
 async function readEntries(db: Db, filter: LogFilter, mayFollowByTime: boolean): Promise<Entries> {
-  const { startAt, afterId, order, limit } = filter;
-  const rows = await readLogEntries(db, filter);
-  const isFull = rows.length === limit;
+  const { startAt, afterId, order } = filter;
+  const { rows, isFull } = await readLogEntries(db, filter);
   const isByTime = mayFollowByTime && startAt !== null && afterId === null && order === "asc";
   if (isFull && isByTime) return readSince(db, filter, startAt);
   return { rows, last: rows.at(-1), isFull };
 }
 
-/** Maximum lines with one timestamp that are returned in addition to the page itself. */
+/** Maximum lines with one timestamp that are returned in addition to the page itself, and of their bytes. */
 const atOnceMax = 2_000;
+const atOnceBytesMax = logPageBytesMax / 2;
 
 /**
  * Reads a page for public command-line clients, which follow a log by the time of the last line that they got and keep
@@ -163,9 +163,12 @@ const atOnceMax = 2_000;
 async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entries> {
   const nextMoment = new Date(startAt.getTime() + 1);
   const endAt = filter.endAt !== null && filter.endAt < nextMoment ? filter.endAt : nextMoment;
-  const first = await readLogEntries(db, { ...filter, order: "desc", limit: atOnceMax, endAt });
-  const later = await readLogEntries(db, { ...filter, startAt: nextMoment });
-  const isFull = later.length === filter.limit;
+  const { rows: first } = await readLogEntries(
+    db,
+    { ...filter, order: "desc", limit: atOnceMax, endAt },
+    atOnceBytesMax,
+  );
+  const { rows: later, isFull } = await readLogEntries(db, { ...filter, startAt: nextMoment });
   if (isFull) later.push(...(await restOfMoment(db, filter, later.at(-1) as LogEntryRow)));
   const all = [...first, ...later].sort((a, b) => a.id - b.id);
   const last = isFull ? later.at(-1) : all.at(-1);
@@ -174,7 +177,7 @@ async function readSince(db: Db, filter: LogFilter, startAt: Date): Promise<Entr
 }
 
 async function restOfMoment(db: Db, filter: LogFilter, { id, logged_at: moment }: LogEntryRow): Promise<LogEntryRow[]> {
-  const rows = await readLogEntries(db, { ...filter, afterId: id, limit: atOnceMax });
+  const { rows } = await readLogEntries(db, { ...filter, afterId: id, limit: atOnceMax }, atOnceBytesMax);
   const end = rows.findIndex((row) => row.logged_at.getTime() !== moment.getTime());
   return end < 0 ? rows : rows.slice(0, end);
 }

@@ -36,7 +36,10 @@ export function addMcpRoutes(api: Api): void {
     try {
       const answer = await handler.fetch(asWebRequest(request, signal), { parsedBody: body });
       const text = await answer.text();
-      takeOver(Object.fromEntries(answer.headers), answer.status).end(text);
+      const response = takeOver(Object.fromEntries(answer.headers), answer.status);
+      const isRefusable = false;
+      api.unreadAnswers.hold({ owner: principal.tenantId, bytes: Buffer.byteLength(text), isRefusable }, response);
+      response.end(text);
     } finally {
       await handler.close();
     }

@@ -122,6 +122,9 @@ const linkOf = ({ settings }: CodeHostDeps, { id, tenant_id }: DeploymentRow) =>
 /** Log lines in a report. */
 const tailLines = 40;
 
+/** Code hosts refuse longer texts. */
+const reportBytesMax = 64 * 1024;
+
 /** Returns the text of a report: for a failure its cause and the end of the log, both without the deployment's secrets. */
 async function textOf(
   deps: CodeHostDeps,
@@ -140,7 +143,8 @@ async function textOf(
     order: "desc",
     limit: tailLines,
   } as const;
-  const lines = (await readLogEntries(deps.db, { ...log, ...all })).map(({ message }) => message).reverse();
+  const { rows } = await readLogEntries(deps.db, { ...log, ...all }, reportBytesMax);
+  const lines = rows.map(({ message }) => message).reverse();
   const secrets = Object.values(openSecrets(deps.sealer, row, row)).filter((value) => value.length >= secretLengthMin);
   const text = [withDeploymentName(report.status_message, row.name) ?? "", "", ...lines]
     .join("\n")

@@ -153,8 +153,20 @@ function levelOf(text: string): LogLevelName {
   return upper === "WARN" ? "WARNING" : upper === "FATAL" ? "CRITICAL" : "INFO";
 }
 
-/** Returns one page of a log. The id of an entry is its stable public id and its cursor. */
-export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntryRow[]> {
+/** Bytes of messages of a page. Agents write lines of 64 KiB, and encoding 1,000 of them occupied the server for half a second. */
+export const logPageBytesMax = 8 * 1024 * 1024;
+
+export interface LogEntryPage {
+  rows: LogEntryRow[];
+  /** Whether the page ended at its number of lines or of bytes, so that more may follow. */
+  isFull: boolean;
+}
+
+/**
+ * Returns one page of a log. The id of an entry is its stable public id and its cursor.
+ * @param bytesMax of the messages as JSON. The page ends before the line that exceeds it, but has at least one line.
+ */
+export async function readLogEntries(db: Db, filter: LogFilter, bytesMax = logPageBytesMax): Promise<LogEntryPage> {
   const conditions = [sql`kind = ${filter.kind}`];
   // Both: a listener names the revision of each line, and could name that of a deployment that is not its own.
   conditions.push(sql`deployment_id = ${filter.deploymentId}`);
@@ -167,10 +179,27 @@ export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntr
   if (filter.startAt !== null) conditions.push(sql`logged_at >= ${filter.startAt}`);
   if (filter.endAt !== null) conditions.push(sql`logged_at < ${filter.endAt}`);
   const order = filter.order === "asc" ? sql`id asc` : sql`id desc`;
+  // Lengths are read without the messages, so that the database reads no more of them than the page has.
   const { rows } = await db.query<LogEntryRow>(sql`
-    select id, revision_id, replica_id, stream, level, logged_at, message from log_entries
-     where ${sql.join(conditions, " and ")} order by ${order} limit ${filter.limit}`);
-  return rows;
+    select id, revision_id, replica_id, stream, level, logged_at, message
+      from (select page.*, sum(octet_length(message)) over (order by ${order} rows unbounded preceding)
+                         - octet_length(message) as bytes_before
+              from (select id, revision_id, replica_id, stream, level, logged_at, message from log_entries
+                     where ${sql.join(conditions, " and ")} order by ${order} limit ${filter.limit}) page) sized
+     where bytes_before < ${bytesMax} order by ${order}`);
+  return withinBytes(rows, { limit: filter.limit, bytesMax });
+}
+
+/** Control characters take six times their size in JSON. */
+function withinBytes(rows: LogEntryRow[], { limit, bytesMax }: { limit: number; bytesMax: number }): LogEntryPage {
+  let bytes = 0;
+  let count = 0;
+  for (const { message } of rows) {
+    bytes += Buffer.byteLength(JSON.stringify(message));
+    if (count > 0 && bytes > bytesMax) break;
+    count += 1;
+  }
+  return { rows: rows.slice(0, count), isFull: rows.length === limit || bytes > bytesMax };
 }
 
 /** Returns the ids of the last lines of a deployment's logs; 0: the log is empty. */
