@@ -41,5 +41,10 @@ describe("images that users bring", { skip: dockerSkipped }, () => {
     const { status, status_message: message } = await pierhead.client.waitForRevision(ids);
     assert.match(`${status} ${message}`, /FAILED .*more than 512 KiB of labels/);
     assert.ok(delay.max < 1e9, `${Math.round(delay.max / 1e6)} ms`);
+    const listed = await engine.call<{ RepoTags: string[] }[]>("GET", "/images/json");
+    assert.ok(
+      listed.some(({ RepoTags }) => RepoTags.includes("pierhead-test/labels:1")),
+      "the operator's image is gone",
+    );
   });
 });

@@ -1,14 +1,8 @@
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import { type ImageDetails, ImageTooLarge, inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
 import { checkEngineCalls, type Registries } from "./registries.ts";
-
-/** The response of `GET /images/{name}/json`. */
-interface BaseImage {
-  Os: string;
-  Architecture: string;
-  Config: { OnBuild: string[] | null } | null;
-}
 
 /** Limit for pulling a base image: a large image over a slow link, 5 GB at 3 MB/s. */
 const pullTimeoutMs = 1_800_000;
@@ -29,7 +23,7 @@ export async function checkTriggers(
   await checkEngineCalls(dockerfile, target);
   let hasTriggers = false;
   for (const base of bases) {
-    const image = (await find(engine, base.name)) ?? (await pull(engine, base, signal));
+    const image = (await find(engine, base)) ?? (await pull(engine, base, signal));
     checkPlatform(base, image);
     const triggers = image.Config?.OnBuild ?? [];
     for (const trigger of triggers) await checkTrigger(base, trigger, target);
@@ -38,10 +32,14 @@ export async function checkTriggers(
   return hasTriggers;
 }
 
-const find = (engine: Engine, name: string) =>
-  engine.callUnless<BaseImage>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
+const find = (engine: Engine, { name, instruction }: BaseName) =>
+  inspectImage(engine, name).catch((error: unknown) => {
+    if (!(error instanceof ImageTooLarge)) throw error;
+    throw new BuildFailure("BuildFailed", `${instruction.trim()}: ${error.message}. Use an image with less.`);
+  });
 
-async function pull(engine: Engine, { name, instruction }: BaseName, signal: AbortSignal): Promise<BaseImage> {
+async function pull(engine: Engine, base: BaseName, signal: AbortSignal): Promise<ImageDetails> {
+  const { name, instruction } = base;
   const isTagged = name.includes("@") || /:[^:/]+$/.test(name);
   const query = { fromImage: name, tag: isTagged ? undefined : "latest" };
   try {
@@ -56,13 +54,13 @@ async function pull(engine: Engine, { name, instruction }: BaseName, signal: Abo
     if (error instanceof EngineError) throw new BuildFailure("BuildFailed", `${instruction.trim()}: ${error.message}`);
     throw error;
   }
-  const pulled = await find(engine, name);
+  const pulled = await find(engine, base);
   if (pulled === undefined)
     throw new BuildFailure("BuildFailed", `${instruction.trim()}: the image was removed after it was pulled.`);
   return pulled;
 }
 
-function checkPlatform({ platform, instruction }: BaseName, { Os, Architecture }: BaseImage): void {
+function checkPlatform({ platform, instruction }: BaseName, { Os, Architecture }: ImageDetails): void {
   const here = `${Os}/${Architecture}`;
   if (platform === null || platform === here || platform.startsWith(`${here}/`)) return;
   throw new BuildFailure(

@@ -1,4 +1,5 @@
 import type { Engine } from "../../compute/docker/engine/engine.ts";
+import { inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { volumeBytes, volumesOf } from "../../compute/docker/replicas/volumes.ts";
 import { type BuildFailure, tooLarge } from "../failure.ts";
 
@@ -74,20 +75,16 @@ export class LayerSizes {
 
   /**
    * Counts the layer of a step's image once. A program of the build can print ids too: each costs it one call.
-   * @throws BuildFailure `DiskFull`
+   * @throws BuildFailure `DiskFull`; ImageTooLarge
    */
   async add(imageId: string): Promise<void> {
     if (this.#counted.has(imageId)) return;
     this.#counted.add(imageId);
-    const image = await this.#find(imageId);
+    const image = await inspectImage(this.#engine, imageId);
     // Base images have no parent. They are shared, and the size of the finished image includes them.
     if (image === undefined || !image.Parent) return;
-    const parent = await this.#find(image.Parent);
+    const parent = await inspectImage(this.#engine, image.Parent);
     this.#bytes += Math.max(0, image.Size - (parent?.Size ?? 0));
     if (this.#bytes > this.#bytesMax) throw tooLarge(this.#bytes, this.#bytesMax);
-  }
-
-  #find(imageId: string) {
-    return this.#engine.callUnless<{ Size: number; Parent?: string }>([404], "GET", `/images/${imageId}/json`);
   }
 }

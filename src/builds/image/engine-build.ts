@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import { ImageTooLarge } from "../../compute/docker/images/inspect-image.ts";
 import { processesMax } from "../../compute/docker/replicas/container.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { LineSplitter } from "../worker/build-log.ts";
@@ -82,7 +83,8 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
     }
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof EngineError) throw steps.failure(error.message, undefined, memoryMib);
+    if (error instanceof EngineError || error instanceof ImageTooLarge)
+      throw steps.failure(error.message, undefined, memoryMib);
     throw error;
   } finally {
     clearInterval(watch);

@@ -2,8 +2,9 @@ import { createWriteStream } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
-import { Engine, EngineError, imageTooLarge } from "../../compute/docker/engine/engine.ts";
+import { Engine } from "../../compute/docker/engine/engine.ts";
 import { builtRepository } from "../../compute/docker/images/images.ts";
+import { ImageTooLarge, inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { LanggraphConfig } from "../../compute/process/langgraph/langgraph-config.ts";
 import { openHealthPath } from "../../compute/process/langgraph/langgraph-js-options.ts";
@@ -325,12 +326,13 @@ function describeSource({ source }: BuildRequest): string {
 async function checkSize(engine: Engine, imageId: string, bytesMax: number): Promise<void> {
   const remove = () => engine.callUnless([404, 409], "DELETE", `/images/${imageId}`, { query: { force: true } });
   try {
-    const { Size } = await engine.call<{ Size: number }>("GET", `/images/${imageId}/json`);
-    if (Size <= bytesMax) return;
+    const image = await inspectImage(engine, imageId);
+    if (image === undefined) throw new BuildFailure("BuilderFailed", "The image was removed after it was built.");
+    if (image.Size <= bytesMax) return;
     await remove();
-    throw tooLarge(Size, bytesMax);
+    throw tooLarge(image.Size, bytesMax);
   } catch (error) {
-    if (!(error instanceof EngineError && error.status === imageTooLarge)) throw error;
+    if (!(error instanceof ImageTooLarge)) throw error;
     await remove();
     throw new BuildFailure("BuildFailed", `The build made an image that cannot be used: ${error.message}.`);
   }

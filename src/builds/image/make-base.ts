@@ -3,6 +3,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { authHeader, baseTag } from "../../compute/docker/images/images.ts";
+import { ImageTooLarge, inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { readRegistryCredential } from "../../compute/docker/images/registry-auth.ts";
 import { labels } from "../../compute/docker/replicas/container.ts";
 import type { ImageTarget } from "../build.ts";
@@ -86,7 +87,7 @@ async function makeBase(
   const what = [await imageId(engine, from, target), instructions.map(({ text }) => text), files];
   const digest = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 16);
   const name = `${baseTag(target.installationId)}${kind}-${digest}`;
-  const isThere = async () => (await engine.callUnless([404], "GET", `/images/${name}/json`)) !== undefined;
+  const isThere = async () => (await inspectImage(engine, name)) !== undefined;
   let isNew = false;
   if (await isThere()) await noteUse(engine, name);
   else {
@@ -151,7 +152,11 @@ export async function readCertificates(env: Record<string, string>): Promise<str
 
 /** Returns the id of an image, and pulls it first if necessary, with the operator's credential for its registry. */
 async function imageId(engine: Engine, name: string, target: ImageTarget): Promise<string> {
-  const find = () => engine.callUnless<{ Id: string }>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
+  const find = () =>
+    inspectImage(engine, name).catch((error: unknown) => {
+      if (!(error instanceof ImageTooLarge)) throw error;
+      throw new BuildFailure("ToolchainFailed", `The image ${name} cannot be used: ${error.message}.`);
+    });
   const found = await find();
   if (found !== undefined) return found.Id;
   try {

@@ -1,10 +1,6 @@
-import { Engine, EngineError, imageTooLarge } from "../../compute/docker/engine/engine.ts";
-import {
-  authHeader,
-  type ImageDetails,
-  keepsState,
-  type RegistryCredential,
-} from "../../compute/docker/images/images.ts";
+import { Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import { authHeader, keepsState, type RegistryCredential } from "../../compute/docker/images/images.ts";
+import { type ImageDetails, ImageTooLarge, inspectImage } from "../../compute/docker/images/inspect-image.ts";
 
 /** An image reference that always means the same image. */
 export interface PinnedImage {
@@ -28,12 +24,11 @@ export async function pinImage(host: string, uri: string, credential: RegistryCr
   if (given !== undefined) return { uri, digest: given, keepsState: false };
   const engine = await new Engine(host).open();
   try {
-    // One that is too large is refused when it is about to start.
-    const local = await engine.callUnless<ImageDetails>(
-      [404, imageTooLarge],
-      "GET",
-      `/images/${encodeURIComponent(uri)}/json`,
-    );
+    const local = await inspectImage(engine, uri).catch((error: unknown) => {
+      // The start of a replica refuses it, with the reason.
+      if (error instanceof ImageTooLarge) return undefined;
+      throw error;
+    });
     const name = uri.replace(/:[^:/]+$/, "");
     const isExclusive = keepsState(local?.Config?.Labels);
     if (local !== undefined && (local.RepoDigests ?? []).length === 0)

@@ -15,9 +15,7 @@ export async function isUsable(artifact: Artifact, target: BuildTarget): Promise
   const { builtRepositoryPrefix } = await import("../../compute/docker/images/images.ts");
   if (!artifact.uri.startsWith(builtRepositoryPrefix)) return true;
   if (target.kind !== "image") return false;
-  return withEngine(target.host, async (engine) => {
-    return (await engine.callUnless([404], "GET", `/images/${artifact.digest}/json`)) !== undefined;
-  });
+  return withEngine(target.host, (engine) => has(engine, artifact.digest));
 }
 
 /**
@@ -30,12 +28,17 @@ export async function dropArtifact(directory: string, target: BuildTarget): Prom
   if (artifact?.kind === "image" && target.kind === "image") {
     const isGone = await withEngine(target.host, async (engine) => {
       await engine.callUnless([404, 409], "DELETE", `/images/${encodeURIComponent(artifact.uri)}`);
-      return (await engine.callUnless([404], "GET", `/images/${encodeURIComponent(artifact.uri)}/json`)) === undefined;
+      return !(await has(engine, artifact.uri));
     });
     if (!isGone) return false;
   }
   await removeArtifact(directory);
   return true;
+}
+
+async function has(engine: Engine, image: string): Promise<boolean> {
+  const { inspectImage } = await import("../../compute/docker/images/inspect-image.ts");
+  return (await inspectImage(engine, image)) !== undefined;
 }
 
 async function withEngine<T>(host: string, ask: (engine: Engine) => Promise<T>): Promise<T> {

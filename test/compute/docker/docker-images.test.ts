@@ -61,16 +61,34 @@ test("pulls an image from the new address after its registry has moved", async (
   assert.equal(names.currentUriOf(elsewhere), elsewhere);
 });
 
+test("an image with too many labels is refused, and keeps its tag unless it was pulled for this start", async (context) => {
+  const own = { [newId]: newId, "team/agent:1": newId };
+  const { images, asked } = await imagesOf(context, own, {
+    pulled: { "team/pulled:1": oldId },
+    labelBytes: 600 * 1024,
+  });
+  const start = (uri: string) => images.ensure({ digest: uri, uri }, AbortSignal.timeout(5_000));
+  const refused = /cannot be used: the image has more than 512 KiB of labels and variables/;
+  await assert.rejects(start("team/agent:1"), { name: "UnusableSpec", message: refused });
+  assert.deepEqual(asked.removed, []);
+  const both = ["team/pulled:1", "team/pulled:1"].map((uri) =>
+    assert.rejects(start(uri), { name: "UnusableSpec", message: refused }),
+  );
+  await Promise.all(both);
+  assert.deepEqual([asked.pulls, asked.removed], [1, ["team/pulled:1"]]);
+});
+
 /**
  * @param named ids by the names and ids that the engine knows
  * @param registry.pulled ids by the names that exist only after a pull
+ * @param registry.labelBytes size of the labels of each image
  */
 async function imagesOf(
   context: TestContext,
   named: Record<string, string>,
-  registry: { pulled?: Record<string, string>; currentUriOf?: (uri: string) => string } = {},
+  registry: { pulled?: Record<string, string>; currentUriOf?: (uri: string) => string; labelBytes?: number } = {},
 ) {
-  const asked = { pulls: 0, from: [] as string[] };
+  const asked = { pulls: 0, from: [] as string[], removed: [] as string[] };
   const engine = await startFakeEngine(context, (request, response) => {
     const [, name = ""] = /\/images\/(.+)\/json$/.exec(request.url ?? "") ?? [];
     const from = new URL(request.url ?? "", "http://engine").searchParams.get("fromImage");
@@ -80,10 +98,17 @@ async function imagesOf(
       Object.assign(named, registry.pulled);
       return response.end('{"status":"done"}\n');
     }
+    if (request.method === "DELETE") {
+      const removed = decodeURIComponent(request.url?.split("/images/")[1] ?? "");
+      asked.removed.push(removed);
+      delete named[removed];
+      return response.end("[]");
+    }
     if (request.method === "POST") return response.writeHead(201).end();
     const Id = named[decodeURIComponent(name)];
     if (Id === undefined) return response.writeHead(404).end('{"message":"no such image"}');
-    return response.end(JSON.stringify({ Id, RepoTags: null, RepoDigests: null }));
+    const Config = { Labels: { large: "x".repeat(registry.labelBytes ?? 0) } };
+    return response.end(JSON.stringify({ Id, RepoTags: null, RepoDigests: null, Config }));
   });
   const { currentUriOf } = registry;
   const options = { installationId, credentialOf: async () => null, ...(currentUriOf && { currentUriOf }) };

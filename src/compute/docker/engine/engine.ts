@@ -21,6 +21,11 @@ export class EngineUnreachable extends Error {
   override name = "EngineUnreachable";
 }
 
+/** The answer of the engine exceeds the limit of the call. */
+export class AnswerTooLong extends Error {
+  override name = "AnswerTooLong";
+}
+
 export interface EngineCall {
   query?: Record<string, string | number | boolean | object | undefined>;
   /** Sent as JSON, unless it is a stream. */
@@ -29,6 +34,8 @@ export interface EngineCall {
   signal?: AbortSignal;
   /** Default 30 s. */
   timeoutMs?: number;
+  /** Longest accepted JSON answer. Default: none. Set it where users decide about the size. */
+  answerBytesMax?: number;
 }
 
 /** Supported versions 1.x. 1.41 (Docker 20.10) has all we need. Newer engines refuse old versions, so we use theirs, up to the maximum. */
@@ -67,13 +74,13 @@ export class Engine {
     return this;
   }
 
-  /** Sends one call and returns its JSON answer. @throws EngineError, EngineUnreachable, or the reason of the signal. */
+  /** Sends one call and returns its JSON answer. @throws EngineError, EngineUnreachable, AnswerTooLong, or the reason of the signal. */
   async call<T = unknown>(method: string, path: string, options: EngineCall = {}): Promise<T> {
     const agent = mayTakeLong(options) ? this.#slowCallAgent : this.#agent;
     const answer = await this.#request(method, path, options, agent);
-    const bytesMax = method === "GET" && /^\/images\/.+\/json$/.test(path) ? imageBytesMax : undefined;
-    const text = await readText(answer, bytesMax).catch((error: Error) => {
-      throw error instanceof TooLongError ? tooLargeImage : this.#connectionLost(error, options);
+    const text = await readText(answer, options.answerBytesMax).catch((error: Error) => {
+      if (error instanceof TooLongError) throw new AnswerTooLong(error.message, { cause: error });
+      throw this.#connectionLost(error, options);
     });
     return (text === "" ? undefined : JSON.parse(text)) as T;
   }
@@ -197,20 +204,6 @@ export class Engine {
     return new EngineUnreachable(`the container engine at ${this.host} cannot be reached: ${why}`, { cause: error });
   }
 }
-
-/**
- * Limit of what the engine says about one image. Its labels and variables come from a user and have no limit in the engine, which repeats
- * the labels in every list of containers.
- */
-const imageBytesMax = 512 * 1024;
-
-/** Status of the error for an image that exceeds this limit. */
-export const imageTooLarge = 413;
-
-const tooLargeImage = new EngineError(
-  imageTooLarge,
-  `the image has more than ${imageBytesMax / 1024} KiB of labels and variables`,
-);
 
 const isStream = (body: EngineCall["body"]): body is Readable => body !== undefined && "pipe" in body;
 

@@ -1,6 +1,7 @@
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 import { baseTag, builtRepositoryPrefix, usedRepository } from "./images.ts";
+import { ImageTooLarge, inspectImage } from "./inspect-image.ts";
 
 /** An image as `GET /system/df` lists it. Removing it does not free the size that it shares with others. */
 interface ListedImage {
@@ -127,11 +128,10 @@ async function unusedOnes(
   );
   const dated = await Promise.all(
     candidates.map(async (image) => {
-      const details = await engine.callUnless<{ Metadata?: { LastTagTime?: string } }>(
-        [404],
-        "GET",
-        `/images/${image.Id}/json`,
-      );
+      const details = await inspectImage(engine, image.Id).catch((error: unknown) => {
+        if (error instanceof ImageTooLarge) return undefined;
+        throw error;
+      });
       return { image, usedAt: Date.parse(details?.Metadata?.LastTagTime ?? "") || 0 };
     }),
   );

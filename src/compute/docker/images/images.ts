@@ -1,7 +1,8 @@
 import { NoCapacity, RegistryUnreachable, type ReplicaSpec } from "../../compute.ts";
-import { type Engine, EngineError, imageTooLarge } from "../engine/engine.ts";
+import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 import { orNoCapacity } from "../replicas/start-failure.ts";
+import { type ImageDetails, ImageTooLarge, inspectImage } from "./inspect-image.ts";
 
 /** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
@@ -21,15 +22,6 @@ export interface RegistryCredential {
 }
 
 type Image = Pick<Extract<ReplicaSpec["artifact"], { kind: "image" }>, "digest" | "uri">;
-
-/** An image as `GET /images/{name}/json` returns it. */
-export interface ImageDetails {
-  Id: string;
-  Size: number;
-  RepoTags: string[] | null;
-  RepoDigests: string[] | null;
-  Config: { Labels: Record<string, string> | null } | null;
-}
 
 /** A large image over a slow link: 5 GB at 3 MB/s takes half an hour. */
 const pullTimeoutMs = 1_800_000;
@@ -90,14 +82,23 @@ export class Images {
   }
 
   async #find(name: string): Promise<ImageDetails | undefined> {
-    const path = `/images/${encodeURIComponent(name)}`;
     try {
-      return await this.#engine.callUnless<ImageDetails>([404], "GET", `${path}/json`);
+      return await inspectImage(this.#engine, name);
     } catch (error) {
-      if (!(error instanceof EngineError && error.status === imageTooLarge)) throw error;
-      // 409: a container uses it.
-      await this.#engine.callUnless([404, 409], "DELETE", path);
+      if (!(error instanceof ImageTooLarge)) throw error;
       throw new UnusableSpec(`The image ${name} cannot be used: ${error.message}. Build it with less.`);
+    }
+  }
+
+  /** Removes an image that cannot be used. It was not here before its pull, so nothing else needs it. @throws as `find` */
+  async #keepIfUsable(uri: string): Promise<void> {
+    try {
+      await this.#find(uri);
+    } catch (error) {
+      // 409: a container uses it.
+      if (error instanceof UnusableSpec)
+        await this.#engine.callUnless([404, 409], "DELETE", `/images/${encodeURIComponent(uri)}`);
+      throw error;
     }
   }
 
@@ -125,7 +126,9 @@ export class Images {
 
   #beginPull(uri: string) {
     const abort = new AbortController();
-    const done = this.#pull(uri, abort.signal).finally(() => this.#pulls.delete(uri));
+    const done = this.#pull(uri, abort.signal)
+      .then(() => this.#keepIfUsable(uri))
+      .finally(() => this.#pulls.delete(uri));
     done.catch(() => {});
     const pull = { done, waiting: 0, abort };
     this.#pulls.set(uri, pull);
