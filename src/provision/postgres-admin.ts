@@ -1,5 +1,6 @@
 import pg from "pg";
-import { connectTimeoutMs, DatabaseServerError, displayAddress, serverTimeoutMs } from "./database-server.ts";
+import { withConnection } from "./admin-connection.ts";
+import { connectTimeoutMs, serverTimeoutMs } from "./database-server.ts";
 
 /**
  * Opens one connection of the operator for one task. Names mean PostgreSQL's own objects only: an agent chooses the search path of its
@@ -13,7 +14,6 @@ export async function asAdmin(
   signal: AbortSignal,
   act: (client: pg.Client) => Promise<void>,
 ): Promise<void> {
-  signal.throwIfAborted();
   const url = new URL(admin);
   if (database !== undefined) url.pathname = database;
   const client = new pg.Client({
@@ -25,18 +25,9 @@ export async function asAdmin(
   });
   // An error event follows the failure of the query itself, which is reported.
   client.on("error", () => {});
-  const onAbort = () => void client.end().catch(() => {});
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await client.connect();
+  const connection = { open: () => client.connect(), close: () => client.end() };
+  await withConnection({ kind: "PostgreSQL", url: admin }, connection, signal, async () => {
     await client.query("set search_path = pg_catalog");
     await act(client);
-  } catch (error) {
-    signal.throwIfAborted();
-    const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw new DatabaseServerError(`PostgreSQL at ${displayAddress(admin)}: ${reason}`, { cause: error });
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    await client.end().catch(() => {});
-  }
+  });
 }

@@ -1,12 +1,6 @@
 import { createHash } from "node:crypto";
-import {
-  connectTimeoutMs,
-  type DatabaseServer,
-  DatabaseServerError,
-  displayAddress,
-  serverTimeoutMs,
-  urlFor,
-} from "./database-server.ts";
+import { withConnection } from "./admin-connection.ts";
+import { connectTimeoutMs, type DatabaseServer, serverTimeoutMs, urlFor } from "./database-server.ts";
 
 /** The used part of the library's client. */
 interface Redis {
@@ -90,24 +84,12 @@ async function unlinkAll(client: Redis, pattern: string, signal: AbortSignal): P
 /** Opens one connection for one task. The library is loaded only when it is needed. */
 async function asAdmin(admin: URL, signal: AbortSignal, act: (client: Redis) => Promise<void>): Promise<void> {
   const { createClient } = await import("@redis/client");
-  signal.throwIfAborted();
   const client = createClient({
     url: admin.href,
     socket: { connectTimeout: connectTimeoutMs, reconnectStrategy: false, socketTimeout: serverTimeoutMs },
     disableOfflineQueue: true,
   });
   client.on("error", () => {});
-  const onAbort = () => client.destroy();
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await client.connect();
-    await act(client);
-  } catch (error) {
-    signal.throwIfAborted();
-    const reason = error instanceof Error ? error.message || (error as NodeJS.ErrnoException).code : String(error);
-    throw new DatabaseServerError(`Redis at ${displayAddress(admin)}: ${reason}`, { cause: error });
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    if (client.isOpen) client.destroy();
-  }
+  const connection = { open: () => client.connect(), close: () => client.destroy() };
+  await withConnection({ kind: "Redis", url: admin }, connection, signal, () => act(client));
 }
