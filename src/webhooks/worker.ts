@@ -11,6 +11,7 @@ import type { EventFeed, FeedSubscription } from "../store/events/event-feed.ts"
 import type { Sealer } from "../store/secrets/seal.ts";
 import {
   type ClaimedDelivery,
+  type ClaimShares,
   claimDeliveries,
   createDeliveries,
   nextDeliveryAt,
@@ -45,6 +46,12 @@ export interface WebhookWorkerDeps {
 /** Claimed messages at the same time, of which each webhook gets one at a time. They mostly wait for responses. */
 const inFlightMax = 64;
 
+/**
+ * Part of what the other workspaces leave that one may have claimed. Receivers of one workspace that answered after 14 s held all of
+ * them, and a message of another one waited for 10 s.
+ */
+const workspaceShare = 0.5;
+
 /** Pause between two rounds, so that a stream of events is processed in batches. */
 const pauseMs = 20;
 
@@ -63,6 +70,7 @@ export class WebhookWorker {
   readonly #rounds: Rounds;
   readonly #running = new Set<Promise<void>>();
   #inFlight = 0;
+  readonly #inFlightOf = new Map<string, number>();
   #subscription: FeedSubscription | undefined;
   #stopListening = () => {};
 
@@ -106,20 +114,42 @@ export class WebhookWorker {
     this.#subscription ??= await feed.subscribe(null, { onEvents, onClosed });
     while (await createDeliveries(db, feed.position)) this.#rounds.signal.throwIfAborted();
     const limit = inFlightMax - this.#inFlight;
-    const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };
+    const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs, shares: this.#shares() };
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];
-    for (const batch of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) this.#begin(batch);
-    const dueAt = claimed.length < limit ? await nextDeliveryAt(db) : null;
+    for (const batch of Map.groupBy(claimed, ({ webhookId }) => webhookId).values()) {
+      this.#begin(batch as [ClaimedDelivery, ...ClaimedDelivery[]]);
+    }
+    // A workspace that holds its share continues when one of its messages ends.
+    const waiting = [...this.#shares().listed].flatMap(([tenantId, left]) => (left === 0 ? [tenantId] : []));
+    const dueAt = claimed.length < limit ? await nextDeliveryAt(db, waiting) : null;
     return {
       leastMs: pauseMs,
       mostMs: dueAt === null ? pollMs : Math.min(pollMs, dueAt.getTime() - db.now().getTime()),
     };
   }
 
-  #begin(batch: ClaimedDelivery[]): void {
-    this.#inFlight += batch.length;
+  /** Returns how many messages of each workspace may be claimed: a share of what the other workspaces leave. */
+  #shares(): ClaimShares {
+    const shareOf = (others: number) => Math.max(1, Math.floor((inFlightMax - others) * workspaceShare));
+    const listed = [...this.#inFlightOf].map(([tenantId, own]) => {
+      return [tenantId, Math.max(0, shareOf(this.#inFlight - own) - own)] as const;
+    });
+    return { listed: new Map(listed), others: shareOf(this.#inFlight) };
+  }
+
+  #count(tenantId: string, change: number): void {
+    this.#inFlight += change;
+    const count = (this.#inFlightOf.get(tenantId) ?? 0) + change;
+    if (count === 0) this.#inFlightOf.delete(tenantId);
+    else this.#inFlightOf.set(tenantId, count);
+  }
+
+  /** @param batch messages of one webhook. */
+  #begin(batch: [ClaimedDelivery, ...ClaimedDelivery[]]): void {
+    const { tenantId } = batch[0];
+    this.#count(tenantId, batch.length);
     const running = this.#sendBatch(batch).finally(() => {
-      this.#inFlight -= batch.length;
+      this.#count(tenantId, -batch.length);
       this.#running.delete(running);
       this.#rounds.wake();
     });

@@ -125,7 +125,8 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
   },
   webhooks: {
     createDeliveries: (db) => createDeliveries(db, 10),
-    claimDeliveries: (db) => claimDeliveries(db, { owner: "server", limit: 16, leaseMs: 30_000 }),
+    claimDeliveries: (db) =>
+      claimDeliveries(db, { owner: "server", limit: 16, leaseMs: 30_000, shares: { listed: new Map(), others: 8 } }),
   },
 };
 

@@ -96,6 +96,41 @@ async function makeDue({ db }: World): Promise<void> {
   db.changes.wakeWatchers();
 }
 
+eachDatabase("receivers of one workspace that answer late do not delay the messages of another one", async (db) => {
+  const [noisy, quiet] = [await makeWorld(db), await makeWorld(db)];
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  await using late = await startReceiver(async () => {
+    await released;
+    return { status: 204 };
+  });
+  await using prompt = await startReceiver(() => ({ status: 204 }));
+  for (let count = 0; count < 50; count += 1) await noisy.make({ url: `${late.url}/${count}` });
+  await quiet.make({ url: prompt.url });
+  await using _worker = await noisy.work();
+  try {
+    for (let count = 0; count < 4; count += 1) await write(noisy);
+    await eventually(
+      () => late.received.length,
+      (count) => count >= 20,
+    );
+    for (let count = 1; count <= 3; count += 1) {
+      await write(quiet);
+      await eventually(
+        () => prompt.received.length,
+        (received) => received === count,
+        { timeoutMs: 5_000 },
+      );
+    }
+  } finally {
+    release();
+  }
+  await eventually(
+    () => late.received.length,
+    (count) => count === 200,
+    { timeoutMs: 60_000 },
+  );
+});
+
 eachDatabase(
   "delivers every event once, in order and signed, to the webhooks of its workspace that want it",
   async (db) => {

@@ -108,6 +108,15 @@ const payload = sql`
           'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
           'revision_id', e.revision_id))::text`;
 
+/** How many more messages each workspace may have claimed. */
+export interface ClaimShares {
+  listed: ReadonlyMap<string, number>;
+  others: number;
+}
+
+/** Messages behind which later ones no longer wait, per claim. */
+const overtakenMax = 1_000;
+
 /** Consecutive messages of one webhook that are claimed together. */
 const rowMax = 8;
 
@@ -115,34 +124,45 @@ const rowMax = 8;
  * Claims due deliveries: the oldest messages of each webhook, which are sent one after the other, and those that failed so
  * often that later ones no longer wait for them. Of two servers one gets them; if it dies, they are free when the lease ends.
  * @param worker.owner unique for each start of a server.
+ * @param worker.shares messages that workspaces may have claimed in addition; `others` is for those that are not listed.
  * @returns in the order of the events.
  */
 export async function claimDeliveries(
   db: Db,
-  worker: { owner: string; limit: number; leaseMs: number },
+  worker: { owner: string; limit: number; leaseMs: number; shares: ClaimShares },
 ): Promise<ClaimedDelivery[]> {
+  const { limit, shares } = worker;
+  const ofWorkspace = sql`coalesce((select s.max from unnest(${[...shares.listed.keys()]}::uuid[],
+    ${[...shares.listed.values()]}::int[]) as s (tenant_id, max) where s.tenant_id = due.tenant_id), ${shares.others}::int)`;
   const { rows } = await db.query<ClaimedDelivery & { seq: number }>(sql`
     with heads as (
-      select h.id, w.id as webhook_id, h.n from webhooks w cross join lateral (
+      select h.id, w.id as webhook_id, w.tenant_id, h.n from webhooks w cross join lateral (
           select p.id, row_number() over (order by p.seq) as n,
                  bool_and(p.next_attempt_at <= now() and ${isFree("p")}) over (order by p.seq) as is_due
             from (select d.id, d.seq, d.next_attempt_at, d.lease_until from webhook_deliveries d
                    where d.webhook_id = w.id and d.status = 'pending' and d.attempts < ${orderedAttemptsMax}
                    order by d.seq limit ${rowMax}) p) h
-       where w.enabled and h.is_due order by h.n limit ${worker.limit}
+       where w.enabled and h.is_due
+    ), overtaken as (
+      select d.id, d.webhook_id, d.tenant_id, 0 as n
+        from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
+       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now() and ${isFree("d")}
+       limit ${overtakenMax}
+    ), due as (
+      -- The first messages of all webhooks come first.
+      select *, row_number() over (partition by tenant_id order by rank, webhook_id) as place
+        from (select *, n as rank from heads union all select *, 2 as rank from overtaken) found
+    ), shared as (
+      select * from due where place <= ${ofWorkspace} order by rank limit ${limit}
     ), locked as (
       select d.id from webhook_deliveries d
-       where d.id in (select id from heads) and d.status = 'pending' and ${isFree("d")} for update skip locked
+       where d.id in (select id from shared) and d.status = 'pending' and ${isFree("d")} for update skip locked
     ), numbered as (
-      select h.id, h.n, row_number() over (partition by h.webhook_id order by h.n) as m
-        from heads h join locked l on l.id = h.id
-    ), overtaken as (
-      select d.id from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
-       where d.status = 'pending' and d.attempts >= ${orderedAttemptsMax} and d.next_attempt_at <= now() and ${isFree("d")}
-       limit ${worker.limit} for update of d skip locked
+      select h.id, h.n, row_number() over (partition by h.webhook_id, h.n = 0 order by h.n) as m
+        from shared h join locked l on l.id = h.id
     ), chosen as (
       -- If another server has just taken one, the ones behind it are not claimed either.
-      select id from numbered where n = m union all select id from overtaken
+      select id from numbered where n = m or n = 0
     )
     update webhook_deliveries d
        set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
@@ -234,11 +254,12 @@ export async function settleGivenUp(
   return isSwitchedOff;
 }
 
-/** Returns when the next delivery becomes due or its lease ends; null: none is pending. */
-export async function nextDeliveryAt(db: Db): Promise<Date | null> {
+/** Returns when the next delivery of other workspaces than these becomes due or its lease ends; null: none is pending. */
+export async function nextDeliveryAt(db: Db, except: readonly string[]): Promise<Date | null> {
   const { rows } = await db.query<{ at: Date | null }>(sql`
     select min(greatest(d.next_attempt_at, d.lease_until)) as at
-      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled where d.status = 'pending'`);
+      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
+     where d.status = 'pending' and d.tenant_id <> all(${except}::uuid[])`);
   return rows[0]?.at ?? null;
 }
 

@@ -29,29 +29,37 @@ with place as (
 
 -- claimDeliveries
 with heads as (
-      select h.id, w.id as webhook_id, h.n from webhooks w cross join lateral (
+      select h.id, w.id as webhook_id, w.tenant_id, h.n from webhooks w cross join lateral (
           select p.id, row_number() over (order by p.seq) as n,
                  bool_and(p.next_attempt_at <= now() and ("p"."lease_until" is null or "p"."lease_until" < now())) over (order by p.seq) as is_due
             from (select d.id, d.seq, d.next_attempt_at, d.lease_until from webhook_deliveries d
                    where d.webhook_id = w.id and d.status = 'pending' and d.attempts < $1
                    order by d.seq limit $2) p) h
-       where w.enabled and h.is_due order by h.n limit $3
+       where w.enabled and h.is_due
+    ), overtaken as (
+      select d.id, d.webhook_id, d.tenant_id, 0 as n
+        from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
+       where d.status = 'pending' and d.attempts >= $3 and d.next_attempt_at <= now() and ("d"."lease_until" is null or "d"."lease_until" < now())
+       limit $4
+    ), due as (
+      -- The first messages of all webhooks come first.
+      select *, row_number() over (partition by tenant_id order by rank, webhook_id) as place
+        from (select *, n as rank from heads union all select *, 2 as rank from overtaken) found
+    ), shared as (
+      select * from due where place <= coalesce((select s.max from unnest($5::uuid[],
+    $6::int[]) as s (tenant_id, max) where s.tenant_id = due.tenant_id), $7::int) order by rank limit $8
     ), locked as (
       select d.id from webhook_deliveries d
-       where d.id in (select id from heads) and d.status = 'pending' and ("d"."lease_until" is null or "d"."lease_until" < now()) for update skip locked
+       where d.id in (select id from shared) and d.status = 'pending' and ("d"."lease_until" is null or "d"."lease_until" < now()) for update skip locked
     ), numbered as (
-      select h.id, h.n, row_number() over (partition by h.webhook_id order by h.n) as m
-        from heads h join locked l on l.id = h.id
-    ), overtaken as (
-      select d.id from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled
-       where d.status = 'pending' and d.attempts >= $4 and d.next_attempt_at <= now() and ("d"."lease_until" is null or "d"."lease_until" < now())
-       limit $5 for update of d skip locked
+      select h.id, h.n, row_number() over (partition by h.webhook_id, h.n = 0 order by h.n) as m
+        from shared h join locked l on l.id = h.id
     ), chosen as (
       -- If another server has just taken one, the ones behind it are not claimed either.
-      select id from numbered where n = m union all select id from overtaken
+      select id from numbered where n = m or n = 0
     )
     update webhook_deliveries d
-       set lease_owner = $6, lease_until = now() + $7 * interval '1 millisecond',
+       set lease_owner = $9, lease_until = now() + $10 * interval '1 millisecond',
            attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
     returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, w.format, d.payload, d.attempts,
