@@ -86,7 +86,7 @@ function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): s
     case "Unreachable":
       return `${shown} could not be reached. Check the URL and this server's network.`;
     case "TooLarge":
-      return `${shown} has a file of more than ${objectMibMax} MiB that git would unpack in memory, which is the limit.`;
+      return `git needs more than ${objectMibMax} MiB of memory at once for ${shown}, which is the limit: for a large file, or for the list of a very long history. Keep large files out of the repository, or use one with a shorter history.`;
     case "RefNotFound":
       return `${shown} does not have this commit any more.`;
     default:

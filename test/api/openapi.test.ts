@@ -114,6 +114,8 @@ test("document and reference page are sent compressed, and not again to a client
     assert.ok(Number(small.headers["content-length"]) < whole.text.length / 5, url);
     const known = await t.ask({ url, key: null, headers: { "if-none-match": String(etag) } });
     assert.deepEqual([known.status, known.text], [304, ""], url);
+    // A cache would take the length for that of the document (RFC 9110, section 8.6).
+    assert.equal(known.headers["content-length"], undefined, url);
   }
 });
 

@@ -24,7 +24,7 @@ export function addDocuments(api: Api): void {
   openRoute(api, operations.getOpenapi, async ({ request, takeOver }) => {
     const { document } = await documentsAt(mountOf(request.raw));
     const { status, headers, bytes } = answerWith(request, document);
-    takeOver({ ...headers, "cache-control": "no-cache", "content-length": String(bytes.length) }, status).end(bytes);
+    takeOver({ ...headers, "cache-control": "no-cache" }, status).end(bytes);
     return {};
   });
   for (const url of ["/docs", "/redoc"]) {

@@ -19,14 +19,20 @@ export async function staticFile(bytes: Buffer, type: string, { isCompressed = f
   return { type, bytes, gzipped: isCompressed ? null : await gzip(bytes), etag: `"${digest}"` };
 }
 
-/** Returns the answer to a request for a file. It copies nothing, because anonymous callers may ask for files without end. */
+/**
+ * Returns the answer to a request for a file; a client that has the file gets no bytes. It copies nothing, because anonymous callers may
+ * ask for files without end.
+ */
 export function answerWith(
   { headers }: FastifyRequest,
   { type, bytes, gzipped, etag }: StaticFile,
-): { status: number; headers: Record<string, string>; bytes: Buffer } {
+): { status: number; headers: Record<string, string>; bytes?: Buffer } {
   const common = { etag, vary: "accept-encoding, origin", "content-type": type };
-  if (headers["if-none-match"] === etag) return { status: 304, headers: common, bytes: Buffer.alloc(0) };
+  if (headers["if-none-match"] === etag) return { status: 304, headers: common };
   const isAccepted = /\bgzip\b/.test(String(headers["accept-encoding"] ?? ""));
-  if (gzipped === null || !isAccepted) return { status: 200, headers: common, bytes };
-  return { status: 200, headers: { ...common, "content-encoding": "gzip" }, bytes: gzipped };
+  const sent = (chosen: Buffer, more: Record<string, string> = {}) => {
+    const headers = { ...common, ...more, "content-length": String(chosen.length) };
+    return { status: 200, headers, bytes: chosen };
+  };
+  return gzipped === null || !isAccepted ? sent(bytes) : sent(gzipped, { "content-encoding": "gzip" });
 }
