@@ -2,6 +2,7 @@ import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts"
 import { type ImageDetails, ImageTooLarge, inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
+import { checkExpansions } from "./expansions.ts";
 import { checkEngineCalls, type Registries } from "./registries.ts";
 
 /** Limit for pulling a base image: a large image over a slow link, 5 GB at 3 MB/s. */
@@ -21,15 +22,17 @@ export async function checkTriggers(
 ): Promise<boolean> {
   const bases = checkBaseNames(dockerfile);
   await checkEngineCalls(dockerfile, target);
-  let hasTriggers = false;
+  const added: { variables: string[]; triggers: string[] } = { variables: [], triggers: [] };
   for (const base of bases) {
     const image = (await find(engine, base)) ?? (await pull(engine, base, signal));
     checkPlatform(base, image);
     const triggers = image.Config?.OnBuild ?? [];
     for (const trigger of triggers) await checkTrigger(base, trigger, target);
-    hasTriggers ||= triggers.length > 0;
+    added.triggers.push(...triggers);
+    added.variables.push(...(image.Config?.Env ?? []));
   }
-  return hasTriggers;
+  checkExpansions(dockerfile, added);
+  return added.triggers.length > 0;
 }
 
 const find = (engine: Engine, { name, instruction }: BaseName) =>

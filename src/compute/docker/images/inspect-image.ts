@@ -10,7 +10,7 @@ export interface ImageDetails {
   Architecture: string;
   RepoTags: string[] | null;
   RepoDigests: string[] | null;
-  Config: { Labels: Record<string, string> | null; OnBuild: string[] | null } | null;
+  Config: { Env: string[] | null; Labels: Record<string, string> | null; OnBuild: string[] | null } | null;
   Metadata?: { LastTagTime?: string };
 }
 
