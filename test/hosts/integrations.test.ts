@@ -57,7 +57,9 @@ test("attaches a new installation once when the user returns from GitHub with th
   const state = await linkState();
   const { status, text } = await setUp(state);
   assert.equal(status, 200, text);
-  assert.match(text, /deploy the repositories of acme/);
+  assert.match(text, /This workspace can now deploy the repositories of acme/);
+  const workspace = await t.ask({ url: `/v2/admin/workspaces/${t.tenant.tenantId}`, key: operator });
+  assert.ok(text.includes(workspace.body.name), "the page names the workspace that made the link");
   assert.match(text, /<a href="http:\/\/127\.0\.0\.1:8124\/ui\/new">/);
   const { body } = await t.ask({ url: "/v1/integrations/github/install" });
   assert.deepEqual(body, [{ id: body[0].id, installation_id: 41, name: "acme" }]);

@@ -4,6 +4,7 @@ import { newWebhookSecret } from "../../integrations/webhook-signature.ts";
 import { consumeInstallationLink, type InstallationLink } from "../../store/code-hosts/installation-links.ts";
 import { createIntegration, isInstallationTaken, noSecrets } from "../../store/code-hosts/integrations.ts";
 import { createPickerSession } from "../../store/code-hosts/picker-sessions.ts";
+import { findOrganization, findWorkspace } from "../../store/tenants/tenants.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { ApiDeps } from "../deps.ts";
 import type { Page } from "../http/browser-page.ts";
@@ -35,13 +36,27 @@ export async function finishInstallation(
     const problem = await ownershipProblem(deps, github, { installation, link, code: query.code ?? null }, signal);
     if (problem !== null) return refused(problem);
     const row = await createIntegration(db, sealer, link, appIntegration(github, installation));
-    const lines = [`You can now deploy the repositories of ${row.name}.`, done];
-    return { ...pageOf("Installed", lines), ...(link.returnTo !== null && { back: link.returnTo }) };
+    const lines = [`This workspace can now deploy the repositories of ${row.name}.`, unknown, done];
+    const back = link.returnTo !== null && { back: link.returnTo };
+    return { ...pageOf("Installed", lines), facts: await factsOf(deps, link), ...back };
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
     logger.warn({ error: describeError(error) }, "github installation failed");
     return refused(error.message);
   }
+}
+
+/** Returns the names of the workspace that made the link: a person may have got it from a stranger. */
+async function factsOf({ db }: ApiDeps, { tenantId, organizationId }: InstallationLink) {
+  const reach = { organizationId, workspaceId: tenantId };
+  const [workspace, organization] = await Promise.all([
+    findWorkspace(db, tenantId),
+    findOrganization(db, reach, organizationId),
+  ]);
+  return [
+    ["Workspace", workspace?.name ?? tenantId],
+    ["Organization", organization?.name ?? organizationId],
+  ] as const;
 }
 
 /** Lets a user who signed in at GitHub choose among their installations, with a key of the link's workspace. */
@@ -105,6 +120,8 @@ export function appIntegration(github: GithubApp, installation: Installation) {
 
 const unusable =
   "This link was already used, is older than an hour, or its creator is no longer an admin of the workspace. Create another link.";
+const unknown =
+  "If you do not know the workspace, the link that you followed is of another person. Then uninstall the App at GitHub.";
 const done = "You can close this window and go back to where you came from.";
 const pageOf = (title: string, lines: string[]): Page => ({ status: 200, title, lines });
 const refused = (line: string): Page => ({ status: 400, title: "Not installed", lines: [line] });
