@@ -66,6 +66,7 @@ export async function startClusterGateway(
         gateway.handle(request, response);
       },
       isForAgent: () => true,
+      clientOf: trustedProxies.clientOf,
     });
     const url = await bind(server.server, config.host, config.port);
     closing.add("sockets", () => server.end());

@@ -6,6 +6,7 @@ import { connectionsMax, connectionsPerAddressMax, discardedBytesMax, discardTim
 import { hasBody } from "../gateway/forward.ts";
 import { type Gateway, gatewayServerOptions, keepAllHeaders } from "../gateway/gateway.ts";
 import { rememberUpgrade, UpgradeSocket } from "../gateway/upgrade-socket.ts";
+import { FairTurns } from "./fair-turns.ts";
 
 export interface HttpServer {
   server: Server;
@@ -35,19 +36,27 @@ export function createHttpServer(
     /** Deadline for receiving a whole request. Default: the gateway's. */
     arrivalMsOf?: (request: IncomingMessage) => number | undefined;
     connections?: ConnectionLimits;
+    /** Address of the client that sent a request. Default: the address of the connection. */
+    clientOf?: (request: IncomingMessage) => string;
   },
 ): HttpServer {
   // Node has one request timeout for all requests, and some bodies are gigabytes. `limitArrival` sets it per request.
   const { requestTimeout = 0, ...options } = gatewayServerOptions;
   const { shouldUpgradeCallback = () => true } = options;
   const isUpgrade = (request: IncomingMessage) => parts.isForApi?.(request) === true || shouldUpgradeCallback(request);
+  const { clientOf = ({ socket }) => socket.remoteAddress ?? "" } = parts;
+  const turns = new FairTurns();
+  const inTurn = (request: IncomingMessage, begin: () => void) =>
+    turns.take(networkOf(clientOf(request)), () => {
+      if (!request.socket.destroyed) begin();
+    });
   const server = createServer(
     { ...options, shouldUpgradeCallback: isUpgrade, requestTimeout: 0 },
     (request, response) => {
       if (!isWithinPipeline(request, response)) return endReading(request.socket);
       limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
       discardRest(request, response);
-      parts.answer(request, response);
+      if (!inTurn(request, () => parts.answer(request, response))) endReading(request.socket);
     },
   );
   keepAllHeaders(server);
@@ -57,14 +66,15 @@ export function createHttpServer(
   server.on("upgrade", (request, socket, head) => {
     upgraded.add(socket);
     socket.once("close", () => upgraded.delete(socket));
-    if (parts.isForAgent(request)) return gateway.upgrade(request, socket, head);
-    if (parts.isForApi?.(request)) {
+    socket.on("error", () => socket.destroy());
+    const isTaken = inTurn(request, () => {
+      if (parts.isForAgent(request)) return gateway.upgrade(request, socket, head);
+      if (!parts.isForApi?.(request)) return void socket.end(notFound, () => socket.destroy());
       const upgrade = new UpgradeSocket(socket as Socket, head);
       rememberUpgrade(request, upgrade);
-      return parts.answer(request, upgrade.plainResponse(request));
-    }
-    socket.on("error", () => socket.destroy());
-    socket.end(notFound, () => socket.destroy());
+      parts.answer(request, upgrade.plainResponse(request));
+    });
+    if (!isTaken) socket.destroy();
   });
   server.on("clientError", answerClientError);
   return {

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { FastifyInstance } from "fastify";
+import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import { connectProtocol, execProtocol } from "../contract/deployments/exec.ts";
 import { tunnelProtocol } from "../contract/listeners/tunnel.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -31,9 +32,10 @@ export interface ListeningServer {
  */
 export async function listen(
   { api, gateway, registryProxy, metrics }: RequestHandlers,
-  addresses: { host: string; port: number; gatewayPort: number | undefined },
+  addresses: { host: string; port: number; gatewayPort: number | undefined; trustedProxies?: TrustedProxies },
 ): Promise<ListeningServer> {
   await api.ready();
+  const { clientOf } = addresses.trustedProxies ?? noTrustedProxies;
   const main = createHttpServer(gateway, {
     answer(request, response) {
       if (gateway.matches(request)) gateway.handle(request, response);
@@ -45,11 +47,12 @@ export async function listen(
     isForApi: ({ headers }) => apiProtocols.has(headers.upgrade?.toLowerCase() ?? ""),
     // A client uploads an image layer in one request, which may take as long as its access token is valid.
     arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
+    clientOf,
   });
   const servers = [main];
   if (addresses.gatewayPort !== undefined) {
     const answer = (request: IncomingMessage, response: ServerResponse) => gateway.handle(request, response);
-    servers.push(createHttpServer(gateway, { answer, isForAgent: () => true }));
+    servers.push(createHttpServer(gateway, { answer, isForAgent: () => true, clientOf }));
   }
   const [, other] = servers;
   await bind(main.server, addresses, "--port (PORT)");
