@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { test } from "node:test";
 import { answersBadly, checkHealth, describeAnswers, readRunsInProgress } from "../../src/compute/health.ts";
 
@@ -28,6 +28,29 @@ test("counts any response of a server without a health path", async () => {
   assert.deepEqual(await check({ "/": 500 }), { path: null });
   assert.deepEqual(await check({ "/": 302, "*": 401 }), { path: null });
 });
+
+for (const [what, head, piece] of [
+  ["interim answers", "", "HTTP/1.1 103 Early Hints\r\n\r\n"],
+  ["framing", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", `1;${"x".repeat(8_000)}\r\nx\r\n`],
+] as const) {
+  test(`stops reading a server that sends ${what} without end`, async () => {
+    let sentBytes = 0;
+    await using server = createTcpServer((socket) => {
+      socket.on("error", () => {});
+      const send = () => {
+        sentBytes += piece.length * 100;
+        if (socket.writable) socket.write(piece.repeat(100), () => setImmediate(send));
+      };
+      socket.once("data", () => socket.write(head, send));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const beganAt = performance.now();
+    await checkHealth((server.address() as AddressInfo).port, "/ok");
+    // Beyond what the server reads, the system has some megabytes in its buffers.
+    assert.ok(sentBytes < 20_000_000, `${sentBytes} bytes`);
+    assert.ok(performance.now() - beganAt < 1_500, "ends before the deadline");
+  });
+}
 
 test("sends Accept-Language, because some sites fail without it", async () => {
   await using server = createServer(({ headers }, response) => {
