@@ -74,6 +74,15 @@ test("samples of the future must not be kept without end", async () => {
   assert.equal(kept.rows.length, 1, "the clock of a listener may be ahead");
 });
 
+test("log lines of the future must not be kept without end", async () => {
+  const timestamps = ["9999-12-31T23:59:59Z", new Date(Date.now() + 48 * 3_600_000).toISOString()];
+  const lines = timestamps.map((timestamp, at) => ({ ...lineOf(own, `future-${at}`), timestamp }));
+  assert.equal((await listener.call("POST", "/dp/v1/logs", { lines })).status, 204);
+  const { rows } = await world.pierhead.server.db.query<{ is_old_enough: boolean }>(sql`
+    select logged_at < now() + interval '1 minute' as is_old_enough from log_entries where line_key like 'future-%'`);
+  assert.deepEqual(rows, [{ is_old_enough: true }, { is_old_enough: true }], "they have the time of their arrival");
+});
+
 test("a listener that calls on hundreds of connections must wait for its turn, and is refused beyond its queue", async () => {
   const calls: [method: "GET" | "POST", path: string, body?: object][] = [
     ["POST", "/dp/v1/heartbeat"],

@@ -138,13 +138,13 @@ async function append(db: Db, entries: NewLogEntry[], listenerId: string | null)
   db.logSignal.notify(new Set(entries.map((entry) => entry.deployment_id)));
 }
 
-const yearMax = 9_999;
+/** No clock of a machine needs more. A line of a later time would never be old enough to be deleted. */
+const aheadMaxMs = 86_400_000;
 
-/** Returns the time of a line; a time that is invalid or outside the database's range becomes the time of arrival. */
+/** Returns the time of a line. One that is invalid, before the year 1 or in the future becomes the time of arrival. */
 function timeOf(text: string): Date {
-  const time = new Date(text);
-  const year = time.getUTCFullYear();
-  return year >= 1 && year <= yearMax ? time : new Date();
+  const [time, now] = [new Date(text), new Date()];
+  return time.getUTCFullYear() >= 1 && time.getTime() <= now.getTime() + aheadMaxMs ? time : now;
 }
 
 function levelOf(text: string): LogLevelName {
