@@ -67,6 +67,9 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
     log.stderr,
   );
   assert.match((await cli((builder?.[1] ?? "").split(" "))).stdout, /Start: /, log.stderr);
+  for (const _ of ["first", "second"]) await followed(["deploy", source.directory, "--name", "same-source"]);
+  const { stderr: origin } = await cli(["logs", "same-source", "--build"]);
+  assert.equal(origin, "Another deployment built it before revision 1, the first one here that uses it.\n");
 
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /active +DEPLOYED/);

@@ -53,15 +53,20 @@ export async function logs(session: Session, [name]: string[], given: LogsOption
     await nameBuilder(session, deployment, query.revision_id);
 }
 
-/** Names the revision that built the artifact of another one, because its log has the build. */
+/** Names the revision that built the artifact of another one, because its log has the build. Another deployment may have built it. */
 async function nameBuilder(session: Session, { id, name }: Deployment, revisionId: string | undefined): Promise<void> {
   const client = await session.client();
   const query = { deployment_id: id, limit: builderLookupMax };
   const { resources } = await client.listRevisions(query, { signal: session.signal });
   const builder = builderOf(resources, revisionId);
   if (builder === null) return;
+  const log = { deployment_id: id, type: "build", revision_id: builder.id, query: reusedArtifactLine } as const;
+  const number = builder.number ?? shortId(builder.id);
+  const [reused] = await client.tailLogs(log, 1, session.signal);
   session.terminal.say(
-    `Revision ${builder.number ?? shortId(builder.id)} built it: pierhead logs ${name} --build --revision ${shortId(builder.id)}`,
+    reused === undefined
+      ? `Revision ${number} built it: pierhead logs ${name} --build --revision ${shortId(builder.id)}`
+      : `Another deployment built it before revision ${number}, the first one here that uses it.`,
   );
 }
 
