@@ -106,9 +106,6 @@ export const discardTimeoutMs = 5 * second;
 /** Connections of one server, idle ones and streams included: each costs about 15 KiB. */
 export const connectionsMax = 20_000;
 
-/** Connections of one address or IPv6 network. Half of all, because a proxy may bring everybody from one address. */
-export const connectionsPerAddressMax = 10_000;
-
 /** Largest source archive: what existing clients announce in `X-Goog-Content-Length-Range`. */
 export const uploadBytesMax = 200 * mib;
 

@@ -66,7 +66,7 @@ export async function startClusterGateway(
         gateway.handle(request, response);
       },
       isForAgent: () => true,
-      clientOf: trustedProxies.clientOf,
+      proxies: trustedProxies,
     });
     const url = await bind(server.server, config.host, config.port);
     closing.add("sockets", () => server.end());

@@ -2,11 +2,14 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { networkOf } from "../base/network.ts";
-import { connectionsMax, connectionsPerAddressMax, discardedBytesMax, discardTimeoutMs } from "../domain/limits.ts";
+import { Shares } from "../base/shares.ts";
+import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
+import { connectionsMax, discardedBytesMax, discardTimeoutMs } from "../domain/limits.ts";
 import { hasBody } from "../gateway/forward.ts";
 import { type Gateway, gatewayServerOptions, keepAllHeaders } from "../gateway/gateway.ts";
 import { rememberUpgrade, UpgradeSocket } from "../gateway/upgrade-socket.ts";
 import { FairTurns } from "./fair-turns.ts";
+import { openFilesMax } from "./open-files.ts";
 
 export interface HttpServer {
   server: Server;
@@ -14,12 +17,11 @@ export interface HttpServer {
   end(): Promise<void>;
 }
 
-export interface ConnectionLimits {
-  max: number;
-  perAddressMax: number;
-}
+/** Fraction of the connections that other addresses leave which one address may have. A proxy may bring everybody from one address. */
+const addressShare = 0.5;
 
-const defaultConnections: ConnectionLimits = { max: connectionsMax, perAddressMax: connectionsPerAddressMax };
+/** A request takes a second connection, to an agent, and the rest of the server opens files too. */
+const connectionsOfOpenFiles = 1 / 3;
 
 const endTimeoutMs = 2_000;
 
@@ -35,19 +37,18 @@ export function createHttpServer(
     isForApi?: (request: IncomingMessage) => boolean;
     /** Deadline for receiving a whole request. Default: the gateway's. */
     arrivalMsOf?: (request: IncomingMessage) => number | undefined;
-    connections?: ConnectionLimits;
-    /** Address of the client that sent a request. Default: the address of the connection. */
-    clientOf?: (request: IncomingMessage) => string;
+    /** The operator's proxies, which tell the addresses of their clients. Default: none. */
+    proxies?: TrustedProxies;
   },
 ): HttpServer {
   // Node has one request timeout for all requests, and some bodies are gigabytes. `limitArrival` sets it per request.
   const { requestTimeout = 0, ...options } = gatewayServerOptions;
   const { shouldUpgradeCallback = () => true } = options;
   const isUpgrade = (request: IncomingMessage) => parts.isForApi?.(request) === true || shouldUpgradeCallback(request);
-  const { clientOf = ({ socket }) => socket.remoteAddress ?? "" } = parts;
+  const { proxies = noTrustedProxies } = parts;
   const turns = new FairTurns();
   const inTurn = (request: IncomingMessage, begin: () => void) =>
-    turns.take(networkOf(clientOf(request)), () => {
+    turns.take(networkOf(proxies.clientOf(request)), () => {
       if (!request.socket.destroyed) begin();
     });
   const server = createServer(
@@ -60,7 +61,7 @@ export function createHttpServer(
     },
   );
   keepAllHeaders(server);
-  limitConnections(server, parts.connections ?? defaultConnections);
+  limitConnections(server, Math.min(connectionsMax, Math.floor(openFilesMax() * connectionsOfOpenFiles)), proxies);
   // Node detaches upgraded sockets: it neither handles their errors nor closes them, but `server.close` waits for them.
   const upgraded = new Set<Duplex>();
   server.on("upgrade", (request, socket, head) => {
@@ -202,19 +203,18 @@ function discardRest(request: IncomingMessage, response: ServerResponse): void {
   });
 }
 
-/** Bounds the connections of the server, and those of one address, so that no address can take all of them. */
-function limitConnections(server: Server, { max, perAddressMax }: ConnectionLimits): void {
+/**
+ * Bounds the connections of the server, and those of one address, so that something is left for the next address. The operator's proxies
+ * bring the connections of everybody.
+ */
+function limitConnections(server: Server, max: number, proxies: TrustedProxies): void {
   server.maxConnections = max;
-  const open = new Map<string, number>();
+  const shares = new Shares({ total: max, workspace: addressShare, key: 1 });
   server.on("connection", (socket) => {
-    const network = networkOf(socket.remoteAddress ?? "");
-    const count = (open.get(network) ?? 0) + 1;
-    if (count > perAddressMax) return void socket.destroy();
-    open.set(network, count);
-    socket.once("close", () => {
-      const left = (open.get(network) ?? 1) - 1;
-      if (left === 0) open.delete(network);
-      else open.set(network, left);
-    });
+    const { remoteAddress } = socket;
+    if (proxies.has(remoteAddress)) return;
+    const taken = shares.take({ workspaceId: networkOf(remoteAddress ?? "") });
+    if ("release" in taken) socket.once("close", taken.release);
+    else socket.destroy();
   });
 }

@@ -35,7 +35,7 @@ export async function listen(
   addresses: { host: string; port: number; gatewayPort: number | undefined; trustedProxies?: TrustedProxies },
 ): Promise<ListeningServer> {
   await api.ready();
-  const { clientOf } = addresses.trustedProxies ?? noTrustedProxies;
+  const { trustedProxies: proxies = noTrustedProxies } = addresses;
   const main = createHttpServer(gateway, {
     answer(request, response) {
       if (gateway.matches(request)) gateway.handle(request, response);
@@ -47,12 +47,12 @@ export async function listen(
     isForApi: ({ headers }) => apiProtocols.has(headers.upgrade?.toLowerCase() ?? ""),
     // A client uploads an image layer in one request, which may take as long as its access token is valid.
     arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
-    clientOf,
+    proxies,
   });
   const servers = [main];
   if (addresses.gatewayPort !== undefined) {
     const answer = (request: IncomingMessage, response: ServerResponse) => gateway.handle(request, response);
-    servers.push(createHttpServer(gateway, { answer, isForAgent: () => true, clientOf }));
+    servers.push(createHttpServer(gateway, { answer, isForAgent: () => true, proxies }));
   }
   const [, other] = servers;
   await bind(main.server, addresses, "--port (PORT)");

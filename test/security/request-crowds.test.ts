@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
+import { noTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import { createHttpServer } from "../../src/server/http-server.ts";
 import { eventually, openRaw } from "../gateway/harness.ts";
 
@@ -23,7 +24,7 @@ const { server, end } = createHttpServer(
     },
     isForAgent: () => false,
     isForApi: () => true,
-    clientOf: ({ headers }) => String(headers["x-client"]),
+    proxies: { ...noTrustedProxies, clientOf: ({ headers }) => String(headers["x-client"]) },
   },
 );
 server.listen(0, "127.0.0.1");
