@@ -267,6 +267,20 @@ test("a version that was rolled back after an additive upgrade restores its own 
   }
 });
 
+test("a backup goes into a file of its own, although another user prepared one or a link under that name", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
+  try {
+    await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+    const theirs = path.join(directory, "theirs");
+    await writeFile(theirs, "");
+    await symlink(theirs, path.join(directory, "backup.tar.gz.partial"));
+    await backUp(pierhead, directory);
+    assert.equal((await stat(theirs)).size, 0);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
 test("sends keep-alive bytes during a slow backup, so that proxies and clients do not time out", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);

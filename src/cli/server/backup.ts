@@ -26,7 +26,9 @@ export async function backUp(session: Session, [given]: string[]): Promise<void>
   const draft = `${file}.partial`;
   try {
     const archive = await client.downloadBackup(session.signal);
-    await pipeline(Readable.fromWeb(archive), createWriteStream(draft, { mode: 0o600 }));
+    // In a directory of all users, another one may have created the file or a link of this name.
+    await rm(draft, { force: true });
+    await pipeline(Readable.fromWeb(archive), createWriteStream(draft, { flags: "wx", mode: 0o600 }));
     await rename(draft, file);
   } finally {
     await rm(draft, { force: true });
