@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Principal } from "../../auth/principal.ts";
 import { type Held, Shares, shareRules } from "../../base/shares.ts";
+import { describeApart } from "../../builds/detect/describe-apart.ts";
 import { describeSource, type SourceDescription } from "../../builds/detect/describe-source.ts";
 import { BuildFailure } from "../../builds/failure.ts";
-import { unpackArchive } from "../../builds/sources/archive.ts";
 import { listTemplates } from "../../builds/sources/templates.ts";
 import type { Detection, DetectSource } from "../../contract/detections/detection.ts";
 import { errors } from "../../contract/error.ts";
@@ -28,6 +28,9 @@ const mib = 1024 * 1024;
 /** Time for reading a source. Clients wait for 30 s. */
 const readTimeoutMs = 24_000;
 
+/** Time for describing a repository that was read. It takes milliseconds, unless its files were made to take longer. */
+const describeTimeoutMs = 6_000;
+
 /** What detection reads of a repository. Files above 256 KiB are not sources of a server. */
 const repositoryLimits: SmallFileLimits = {
   fileBytesMax: 256 * 1024,
@@ -39,7 +42,6 @@ const repositoryLimits: SmallFileLimits = {
 /** Begins the names of the temporary directories of detections. */
 export const detectionPrefix = "pierhead-detection-";
 
-/** A turn of the event loop reads a file, so that its size bounds how long others wait. */
 const archiveLimits = {
   bytesMax: 128 * mib,
   entriesMax: 20_000,
@@ -85,7 +87,8 @@ function addSourceRoute(api: Api, running: Shares): void {
       return whileHeld(running, principal, async (directory) => {
         const asked = { ...body, repo_url: repoUrl ?? "" };
         const at = await fetchRepository(api.deps, principal, asked, { directory, signal });
-        return { ...shown(await describeSource(directory, configPath, buildTarget)), ...at };
+        const task = { directory, archive: null, configPath, target: buildTarget };
+        return { ...shown(await describeApart(task, { timeoutMs: describeTimeoutMs, signal })), ...at };
       });
     },
     answers,
@@ -110,11 +113,11 @@ function addArchiveRoute(api: Api, running: Shares): void {
         if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw errors.uploadTooLarge(bytesMax);
         return whileHeld(running, principal, async (directory) => {
           const source = path.join(directory, "source");
-          const archive = await receiveFile(request.raw, path.join(directory, "archive"), { bytesMax, signal });
+          const received = await receiveFile(request.raw, path.join(directory, "archive"), { bytesMax, signal });
           await mkdir(source);
-          const deadline = AbortSignal.any([signal, AbortSignal.timeout(readTimeoutMs)]);
-          await unpackArchive(archive.path, source, { limits: archiveLimits, signal: deadline }).catch(refuseArchive);
-          return shown(await describeSource(source, configPath, api.deps.settings.buildTarget));
+          const archive = { file: received.path, limits: archiveLimits };
+          const task = { directory: source, archive, configPath, target: api.deps.settings.buildTarget };
+          return shown(await describeApart(task, { timeoutMs: readTimeoutMs, signal }).catch(refuseArchive));
         });
       },
       answers,
@@ -202,8 +205,6 @@ function refusalOf({ reason, message }: GitFailure) {
 
 function refuseArchive(error: unknown): never {
   if (error instanceof BuildFailure) throw errors.uploadBroken(error.message);
-  if (error instanceof DOMException && error.name === "TimeoutError")
-    throw errors.unavailable("The archive could not be unpacked in time. Try again, or send fewer files.", 5);
   throw error;
 }
 

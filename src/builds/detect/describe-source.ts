@@ -34,7 +34,7 @@ export interface SourceDescription {
   configs: string[];
 }
 
-const nothing: SourceDescription = {
+export const nothingFound: SourceDescription = {
   found: null,
   kind: null,
   framework: null,
@@ -70,7 +70,7 @@ export async function describeSource(
     return { ...(await describeProject(sourceDir, project)), configs };
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
-    return { ...nothing, configs, problem: { reason: error.reason, message: error.message } };
+    return { ...nothingFound, configs, problem: { reason: error.reason, message: error.message } };
   }
 }
 
@@ -83,7 +83,7 @@ async function describeProject(sourceDir: string, project: Project): Promise<Sou
   const python = language === "python" ? await pythonOf(sourceDir, project, notes) : null;
   const install = await installerOf(sourceDir, directory, language);
   const shared = {
-    ...nothing,
+    ...nothingFound,
     configPath,
     graphs,
     language,
