@@ -21,8 +21,8 @@ export interface Git {
   /** Directory of this operation, removed at its end. */
   readonly scratchDir: string;
   run(args: string[]): Promise<string>;
-  /** Counts what a command with `-z` prints, without keeping it, and ends it above `max`. */
-  count(args: string[], max: number): Promise<number>;
+  /** Passes on each entry that a command with `-z` prints, without keeping it, and ends the command when `takes` returns false. */
+  each(args: string[], takes: (entry: Buffer) => boolean): Promise<void>;
 }
 
 /**
@@ -61,19 +61,23 @@ export async function withGit<T>(
       url,
       scratchDir,
       run: (args) => runGit(args, call, readAll),
-      async count(args, max) {
-        let count = 0;
-        const counting = async (stdout: Readable, stop: () => void) => {
+      async each(args, takes) {
+        let isEnough = false;
+        const reading = async (stdout: Readable, stop: () => void) => {
+          let rest: Buffer = Buffer.alloc(0);
           for await (const chunk of stdout as AsyncIterable<Buffer>) {
-            for (const byte of chunk) if (byte === 0) count += 1;
-            if (count > max) stop();
+            if (isEnough) continue;
+            rest = takeEntries(Buffer.concat([rest, chunk]), (entry) => {
+              isEnough ||= !takes(entry);
+            });
+            isEnough ||= rest.length > entryBytesMax;
+            if (isEnough) stop();
           }
           return "";
         };
-        await runGit(args, call, counting).catch((error: unknown) => {
-          if (count <= max) throw error;
+        await runGit(args, call, reading).catch((error: unknown) => {
+          if (!isEnough) throw error;
         });
-        return count;
       },
     });
   } catch (error) {
@@ -86,6 +90,19 @@ export async function withGit<T>(
     await ssh?.close();
     await rm(scratchDir, { recursive: true, force: true, maxRetries: 3 });
   }
+}
+
+/** A path is shorter. What follows a longer one is not read. */
+const entryBytesMax = 1024 * 1024;
+
+/** Passes on what ends with NUL. @returns what is left */
+function takeEntries(bytes: Buffer, take: (entry: Buffer) => void): Buffer {
+  let from = 0;
+  for (let end = bytes.indexOf(0); end !== -1; end = bytes.indexOf(0, from)) {
+    take(bytes.subarray(from, end));
+    from = end + 1;
+  }
+  return bytes.subarray(from);
 }
 
 /** Hosts that cannot leave out files send a whole commit, or the whole history for a short commit id. */

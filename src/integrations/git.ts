@@ -67,13 +67,7 @@ export async function fetchCommit({
     const gitDir = await initRepository(git);
     await fetchOne(git, gitDir, commitSha, []);
     await mkdir(directory, { recursive: true });
-    const listed = ["ls-tree", "-r", "-z", "--name-only", "--end-of-options", commitSha];
-    if ((await git.count([`--git-dir=${gitDir}`, ...listed], filesMax)) > filesMax) {
-      throw new GitFailure(
-        "TooLarge",
-        `The commit has more than ${filesMax} files, which is the limit for a build. Remove files that the server does not need.`,
-      );
-    }
+    await checkSize(git, gitDir, commitSha);
     await git.run([
       `--git-dir=${gitDir}`,
       `--work-tree=${directory}`,
@@ -96,6 +90,37 @@ export async function fetchCommit({
  * git would keep the list of them in memory. The largest repositories have half a million.
  */
 const filesMax = 1_000_000;
+
+/** Size of all .gitattributes of a commit. Git keeps those above a file in memory, which takes thirty times their size. */
+const attributesBytesMax = 8 * 1024 * 1024;
+
+/** Checks that a commit can be checked out. @throws GitFailure `TooLarge` */
+async function checkSize(git: Git, gitDir: string, commitSha: string): Promise<void> {
+  let files = 0;
+  let attributesBytes = 0;
+  await git.each([`--git-dir=${gitDir}`, "ls-tree", "-r", "-l", "-z", "--end-of-options", commitSha], (entry) => {
+    files += 1;
+    if (entry.subarray(-attributesName.length).equals(attributesName)) {
+      const [, , , size] = entry.toString("latin1").split(/\s+/, 4);
+      attributesBytes += Number(size);
+    }
+    return files <= filesMax && attributesBytes <= attributesBytesMax;
+  });
+  if (files > filesMax) {
+    throw new GitFailure(
+      "TooLarge",
+      `The commit has more than ${filesMax} files, which is the limit for a build. Remove files that the server does not need.`,
+    );
+  }
+  if (attributesBytes > attributesBytesMax) {
+    throw new GitFailure(
+      "TooLarge",
+      `The .gitattributes files of the commit are larger than ${attributesBytesMax / 1024 / 1024} MiB together, which is the limit for a build.`,
+    );
+  }
+}
+
+const attributesName = Buffer.from(".gitattributes");
 
 const messageCharactersMax = 500;
 

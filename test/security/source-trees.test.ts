@@ -66,6 +66,28 @@ test("a commit of a few kilobytes must not expand to millions of files", async (
   assert.match(result.ok ? "" : result.message, /more than 1000000 files/);
 });
 
+test("a commit must not make git keep more attributes than files have", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  await repository.commit({ ".gitattributes": "a b\n".repeat(100_000), f: "" });
+  const line = (mode: string, id: string, name: string) => `${mode} ${id}\t${name}\n`;
+  const attributes = line("100644 blob", await repository.git("rev-parse", "HEAD:.gitattributes"), ".gitattributes");
+  let top = await repository.git("rev-parse", "HEAD^{tree}");
+  for (let depth = 0; depth < 30; depth += 1) {
+    const input = attributes + line("040000 tree", top, "a");
+    top = (await execa("git", ["-C", repository.dir, "mktree"], { input })).stdout;
+  }
+  const commit = await repository.git("commit-tree", "-m", "attributes above attributes", top);
+  await repository.git("update-ref", "refs/heads/main", commit);
+  const { build } = begin(place.dir, gitSource(repository, commit));
+  const result = await build.result;
+  assert.deepEqual([result.ok, !result.ok && result.reason], [false, "FetchFailed"], JSON.stringify(result));
+  assert.match(
+    result.ok ? "" : result.message,
+    /The \.gitattributes files of the commit are larger than 8 MiB together/,
+  );
+});
+
 /** Returns a PAX record with its length. */
 function record(text: string): string {
   let length = text.length + 2;
