@@ -22,6 +22,9 @@ const callTimeoutMs = 10_000;
 /** Limit of a response. A page of 100 repositories or pull requests of GitHub is about 1 MiB. */
 const answerBytesMax = 8 * 1024 * 1024;
 
+/** Values of a response. A page of 100 repositories has some 12,000. */
+const answerValuesMax = 100_000;
+
 /**
  * Makes one call of a host's API, without following redirects.
  * @param asked.expected Statuses outside of 200 to 299 that are not failures.
@@ -42,6 +45,7 @@ export async function callHost(
     plainHttp: api.allowPrivateNetwork ? "anywhere" : "loopback",
     timeoutMs: callTimeoutMs,
     bytesMax: answerBytesMax,
+    valuesMax: answerValuesMax,
   };
   try {
     const request = { method, headers, signal, ...(body !== undefined && { body: JSON.stringify(body) }) };

@@ -1,6 +1,7 @@
 import { type IncomingMessage, type RequestOptions, request as requestPlain } from "node:http";
 import { request as requestTls } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
+import { JsonBounds } from "../base/json-bounds.ts";
 import { isLoopbackAddress, PrivateAddressError, resolveHost, resolvePublicHost } from "./outbound-address.ts";
 
 export interface OutboundPolicy {
@@ -14,6 +15,8 @@ export interface OutboundPolicy {
   bytesMax: number;
   /** Truncates a larger response instead of rejecting it. */
   cuts?: boolean;
+  /** Limit of the values of a response that the caller parses, as JSON or as a form: bytes alone do not bound the time of a parser. */
+  valuesMax?: number;
 }
 
 export interface OutboundRequest {
@@ -114,11 +117,12 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
 async function readAnswer(
   answer: IncomingMessage,
   url: URL,
-  { bytesMax, cuts = false }: OutboundPolicy,
+  { bytesMax, cuts = false, valuesMax = Number.POSITIVE_INFINITY }: OutboundPolicy,
   signal: AbortSignal,
 ): Promise<Response> {
   const chunks: Buffer[] = [];
   let bytes = 0;
+  const bounds = valuesMax === Number.POSITIVE_INFINITY ? null : new JsonBounds({ valuesMax, depthMax: levelsMax });
   const stop = () => answer.destroy(new Error("aborted"));
   signal.addEventListener("abort", stop, { once: true });
   try {
@@ -131,6 +135,11 @@ async function readAnswer(
       if (bytes > bytesMax) {
         throw new OutboundFailure("too large", `The answer of ${url.host} is larger than ${bytesMax} bytes.`);
       }
+      if (bounds !== null && bounds.scan(chunk) !== null)
+        throw new OutboundFailure(
+          "too large",
+          `The answer of ${url.host} has more than ${valuesMax} values or ${levelsMax} levels.`,
+        );
       chunks.push(chunk);
     }
   } finally {
@@ -139,6 +148,9 @@ async function readAnswer(
   }
   return responseOf(answer, Buffer.concat(chunks), url);
 }
+
+/** Levels of a response that the caller parses. */
+const levelsMax = 100;
 
 /** Statuses for which a `Response` must not have a body. */
 const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);

@@ -243,7 +243,12 @@ const refused: [string, Answers, RegExp][] = [
         raw: (response) => void response.writeHead(200).end(Buffer.alloc(2 * 1024 * 1024, "a")),
       },
     },
-    /larger than 1048576 bytes/,
+    /larger than 131072 bytes/,
+  ],
+  [
+    "metadata that takes long to parse",
+    withMetadata({ lists: Array.from({ length: 6_000 }, () => []) }),
+    /more than 5000 values/,
   ],
 ];
 

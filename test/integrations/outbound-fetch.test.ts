@@ -97,6 +97,24 @@ test("stops an endless response at the deadline and a growing one at the limit",
   await assert.rejects(fetchOutward(large.url, {}, open), fails("too large"));
 });
 
+test("refuses a response with more values or levels than its caller can parse quickly", async (context) => {
+  const answers: [string, boolean][] = [
+    [JSON.stringify(Array(99).fill("a,b[")), true],
+    [JSON.stringify(Array(101).fill("a")), false],
+    ["[".repeat(50), true],
+    [`{"a":`.repeat(99), true],
+    ["[".repeat(101), false],
+    ["a=1&".repeat(99), true],
+    ["a=1&".repeat(101), false],
+  ];
+  for (const [text, passes] of answers) {
+    const { url } = await listen(context, (_request, response) => void response.end(text));
+    const answer = fetchOutward(url, {}, { ...open, bytesMax: 10_000, valuesMax: 100 });
+    if (passes) assert.equal(await (await answer).text(), text);
+    else await assert.rejects(answer, fails("too large"));
+  }
+});
+
 test("ends the call when the caller aborts", async (context) => {
   const { url } = await listen(context, () => {});
   await assert.rejects(fetchOutward(url, { signal: AbortSignal.timeout(100) }, open), fails("cancelled"));

@@ -7,7 +7,7 @@ import { createClient } from "../../src/client/client.ts";
 import { startOAuthServer } from "../support/oauth-server.ts";
 import { startWithTwoWorkspaces } from "./two-workspaces.ts";
 
-// The attacker owns a provider. Each of its answers is at most 1 MiB, and each request that causes one is a few bytes.
+// The attacker owns a provider. Each of its answers is at most 128 KiB, and each request that causes one is a few bytes.
 const world = await startWithTwoWorkspaces({ PIERHEAD_COMPUTE: "simulated" });
 after(() => world[Symbol.asyncDispose]());
 const provider = await startOAuthServer();
@@ -47,11 +47,11 @@ const answerWith = (fields: object) => {
 const again = (user_id: string) => authenticate({ user_id });
 
 test("a provider cannot make the server store a megabyte of scopes with each token", async () => {
-  answerWith({ scope: Array.from({ length: 30_000 }, (_, index) => `scope-${index}`).join(" ") });
+  answerWith({ scope: Array.from({ length: 8_000 }, (_, index) => `scope-${index}`).join(" ") });
   assert.equal(await signIn("scopes"), "The provider granted more scopes than can be stored.");
   answerWith({ scope: "read" });
   assert.equal(await signIn("scopes"), "P is connected.");
-  answerWith({ scope: "write ".repeat(30_000) });
+  answerWith({ scope: "write ".repeat(15_000) });
   await assert.rejects(again("scopes"), /more scopes than can be stored/);
   const events = await client.listTokenEvents({ limit: 200 });
   assert.ok(JSON.stringify(events).length < 20_000);
@@ -89,7 +89,7 @@ test("an MCP server cannot register a provider of megabytes, which every list wo
       "/.well-known/oauth-protected-resource/mcp": {
         resource: `${own}/mcp`,
         authorization_servers: [own],
-        scopes_supported: Array.from({ length: 400 }, () => x("scope")),
+        scopes_supported: Array.from({ length: 50 }, () => x("scope")),
       },
       "/.well-known/oauth-authorization-server": {
         issuer: own,

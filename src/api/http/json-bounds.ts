@@ -1,58 +1,20 @@
+import { JsonBounds as Bounds } from "../../base/json-bounds.ts";
 import { errors } from "../../contract/error.ts";
 
-/**
- * Bounds the nesting and the number of values of a JSON text while it arrives, so that a hostile text is refused before
- * it is parsed. It checks nothing else: the parser finds malformed text. Takes about 1 ns per byte.
- */
+/** Bounds the body of a request, so that a hostile one is refused before it is parsed. */
 export class JsonBounds {
-  readonly #valuesMax: number;
-  readonly #depthMax: number;
-  #depth = 0;
-  #values = 0;
-  #isInText = false;
-  #isEscaped = false;
+  readonly #limits: { valuesMax: number; depthMax: number };
+  readonly #bounds: Bounds;
 
-  constructor({ valuesMax, depthMax }: { valuesMax: number; depthMax: number }) {
-    this.#valuesMax = valuesMax;
-    this.#depthMax = depthMax;
+  constructor(limits: { valuesMax: number; depthMax: number }) {
+    this.#limits = limits;
+    this.#bounds = new Bounds(limits);
   }
 
   /** Scans the next bytes of the text. @throws ApiError 400 `bodyTooDeep`, 413 `bodyTooManyValues`. */
   scan(bytes: Uint8Array): void {
-    let [depth, values] = [this.#depth, this.#values];
-    for (let at = this.#isInText ? this.#skipText(bytes, 0) : 0; at < bytes.length; at += 1) {
-      const byte = bytes[at];
-      if (byte === quote) at = this.#skipText(bytes, at + 1) - 1;
-      else if (byte === comma) values += 1;
-      else if (byte === openBrace || byte === openBracket) {
-        values += 1;
-        depth += 1;
-        if (depth > this.#depthMax) throw errors.bodyTooDeep(this.#depthMax);
-      } else if (byte === closeBrace || byte === closeBracket) depth -= 1;
-    }
-    if (values > this.#valuesMax) throw errors.bodyTooManyValues(this.#valuesMax);
-    this.#depth = depth;
-    this.#values = values;
-  }
-
-  /** Returns the index after the quote that ends the current string, or the end of the bytes. */
-  #skipText(bytes: Uint8Array, from: number): number {
-    let isEscaped = this.#isEscaped;
-    for (let at = from; at < bytes.length; at += 1) {
-      const byte = bytes[at];
-      if (isEscaped) isEscaped = false;
-      else if (byte === backslash) isEscaped = true;
-      else if (byte === quote) {
-        this.#isInText = false;
-        this.#isEscaped = false;
-        return at + 1;
-      }
-    }
-    this.#isInText = true;
-    this.#isEscaped = isEscaped;
-    return bytes.length;
+    const exceeded = this.#bounds.scan(bytes);
+    if (exceeded === "depth") throw errors.bodyTooDeep(this.#limits.depthMax);
+    if (exceeded === "values") throw errors.bodyTooManyValues(this.#limits.valuesMax);
   }
 }
-
-const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
-const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d];

@@ -6,6 +6,7 @@ import { lacksPkce } from "../../auth/oauth/pkce-support.ts";
 import { changedProviderSettings, checkProviderId, newProviderSettings } from "../../auth/oauth/provider-settings.ts";
 import { reaches } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
+import { SlotQueues } from "../../base/slot-queues.ts";
 import { errors } from "../../contract/error.ts";
 import type { DiscoverMcpProvider, OAuthProvider } from "../../contract/oauth/oauth-provider.ts";
 import { operations } from "../../contract/operations.ts";
@@ -23,8 +24,12 @@ import {
 import { tokensOfProvider } from "../../store/oauth/oauth-tokens.ts";
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
 import type { ApiDeps } from "../deps.ts";
+import { queueLimits } from "../http/request-turns.ts";
 import { type Api, route } from "../http/route.ts";
 import { callbackUrlOf } from "./callback-url.ts";
+
+/** Discoveries of one workspace at the same time. Each makes up to six calls of servers that the workspace chose. */
+const discoveriesMax = 2;
 
 /** Adds the routes of an organization's OAuth providers (contract 9.1, 9.2). */
 export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
@@ -51,16 +56,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
     return shown(row);
   });
 
-  route(
-    api,
-    operations.discoverMcpProvider,
-    async ({ principal, body, responseRow }) => {
-      const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body);
-      await insertProvider(db, principal, row, responseRow(shown(row)));
-      return shown(row);
-    },
-    { savesResponse: true },
-  );
+  addDiscoveryRoute(api, oauth, shown);
 
   route(api, operations.getOAuthProvider, async ({ principal, params }) => {
     const row = await findProvider(db, principal.organizationId, params.provider_id);
@@ -95,6 +91,23 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
       await revokeTokens(oauth, tokensOfProvider(db, row.id));
       await deleteProvider(db, principal, row, responseRow(response));
       return response;
+    },
+    { savesResponse: true },
+  );
+}
+
+function addDiscoveryRoute(api: Api, oauth: OAuthDeps, shown: (row: ProviderRow) => OAuthProvider): void {
+  const discoveries = new SlotQueues({ ...queueLimits, slots: discoveriesMax });
+  route(
+    api,
+    operations.discoverMcpProvider,
+    async ({ principal, body, signal, responseRow }) => {
+      await discoveries.enter(principal.tenantId, signal);
+      const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body).finally(() =>
+        discoveries.leave(principal.tenantId),
+      );
+      await insertProvider(api.deps.db, principal, row, responseRow(shown(row)));
+      return shown(row);
     },
     { savesResponse: true },
   );

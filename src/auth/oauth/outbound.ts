@@ -1,7 +1,10 @@
 import { fetchOutward } from "../../integrations/outbound-fetch.ts";
 
-/** Maximum size of a provider's response. The metadata of the largest providers is 10 KiB (contract 9.6 names the bounds). */
-const answerBytesMax = 1024 * 1024;
+/** Maximum size of a provider's response, within the bounds of contract 9.6. The metadata of the largest providers is 10 KiB. */
+const answerBytesMax = 128 * 1024;
+
+/** Values of such a response. The metadata of the largest providers has some hundreds. */
+const answerValuesMax = 5_000;
 export const providerTimeoutMs = 10_000;
 
 /** Function that `oauth4webapi` calls instead of `fetch`. */
@@ -23,7 +26,8 @@ export function createProviderFetch(
   settings: { allowPrivateNetwork: boolean },
   timeoutMs: number = providerTimeoutMs,
 ): ProviderFetch {
-  const policy = { ...settings, plainHttp: "loopback", timeoutMs, bytesMax: answerBytesMax } as const;
+  const limits = { timeoutMs, bytesMax: answerBytesMax, valuesMax: answerValuesMax };
+  const policy = { ...settings, ...limits, plainHttp: "loopback" } as const;
   return (url, options = {}) => {
     const { body = null } = options;
     if (body instanceof ReadableStream) throw new TypeError("requests to a provider must not have a streamed body");

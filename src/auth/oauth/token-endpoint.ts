@@ -238,10 +238,10 @@ function issuedToken(
     throw new OAuthFailure("unavailable", "invalid_response", "The provider issued a token that cannot be used.");
   }
   // A missing scope means the requested scopes (RFC 6749, section 5.1). Some providers separate scopes by commas.
-  const scopes = scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== "");
-  if (scopes.join(" ").length > oauthScopesLengthMax) {
+  if ((scope ?? fallbackScopes.join(" ")).length > oauthScopesLengthMax) {
     throw new OAuthFailure("unavailable", "invalid_response", "The provider granted more scopes than can be stored.");
   }
+  const scopes = scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== "");
   if (!scopes.every(isPlainText)) {
     throw new OAuthFailure("unavailable", "invalid_response", "The provider granted scopes that are not text.");
   }
