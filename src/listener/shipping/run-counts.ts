@@ -12,6 +12,8 @@ const replicasAskedMax = 3;
 export class RunCountReader {
   readonly #read: ReplicaRuns["readRunCounts"];
   #without = new Set<string>();
+  /** Whether each deployment answered when it was asked last. */
+  #answered = new Map<string, boolean>();
 
   constructor(read: ReplicaRuns["readRunCounts"]) {
     this.#read = read;
@@ -21,24 +23,40 @@ export class RunCountReader {
   async readInto(found: Map<string, RunCounts>, running: RunningDeployment[], signal: AbortSignal): Promise<void> {
     const current = new Set(running.flatMap(({ replicaIds }) => replicaIds));
     this.#without = new Set([...this.#without].filter((replicaId) => current.has(replicaId)));
-    const left = [...running];
+    const ids = new Set(running.map(({ deploymentId }) => deploymentId));
+    this.#answered = new Map([...this.#answered].filter(([id]) => ids.has(id)));
+    const left = this.#inOrder(running);
     const worker = async () => {
       for (let next = left.pop(); next !== undefined && !signal.aborted; next = left.pop()) {
         const counts = await this.#firstAnswer(next.replicaIds);
-        if (counts !== undefined) found.set(next.deploymentId, counts);
+        this.#answered.set(next.deploymentId, counts !== undefined);
+        if (counts != null) found.set(next.deploymentId, counts);
       }
     };
     await Promise.all(Array.from({ length: concurrencyMax }, worker));
   }
 
-  async #firstAnswer(replicaIds: string[]): Promise<RunCounts | undefined> {
+  /**
+   * Returns the deployments, the first one last: those that answered, then new ones, then those that did not answer. A hundred agents that
+   * never answer would otherwise take the whole time of each round.
+   */
+  #inOrder(running: RunningDeployment[]): RunningDeployment[] {
+    const rankOf = ({ deploymentId }: RunningDeployment) => {
+      const hasAnswered = this.#answered.get(deploymentId);
+      return hasAnswered === undefined ? 1 : hasAnswered ? 2 : 0;
+    };
+    return running.toSorted((a, b) => rankOf(a) - rankOf(b));
+  }
+
+  /** @returns null: none reports runs; undefined: none answered. */
+  async #firstAnswer(replicaIds: string[]): Promise<RunCounts | null | undefined> {
     const asked = replicaIds.filter((replicaId) => !this.#without.has(replicaId)).slice(0, replicasAskedMax);
     for (const replicaId of asked) {
       const counts = await this.#read(replicaId).catch(() => undefined);
       if (counts === null) this.#without.add(replicaId);
       else if (counts !== undefined) return counts;
     }
-    return undefined;
+    return asked.every((replicaId) => this.#without.has(replicaId)) ? null : undefined;
   }
 }
 
