@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { connect } from "node:net";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "../support/eventually.ts";
 import { startWithTwoWorkspaces, type TwoWorkspaces } from "./two-workspaces.ts";
 
 /** What one workspace stores, and asks for at once, must not cost the others. */
@@ -10,9 +12,10 @@ before(async () => {
 });
 after(() => world[Symbol.asyncDispose]());
 
+const key = () => ({ "x-api-key": world.attacker.apiKey });
+
 const ask = async (path: string, signal?: AbortSignal) => {
-  const headers = { "x-api-key": world.attacker.apiKey };
-  const answer = await fetch(world.pierhead.url + path, { headers, ...(signal && { signal }) });
+  const answer = await fetch(world.pierhead.url + path, { headers: key(), ...(signal && { signal }) });
   return { status: answer.status, text: await answer.text() };
 };
 
@@ -107,6 +110,25 @@ test("another workspace is answered while one reads a large deployment all the t
 
 test("another workspace is answered while one reads pages of large deployments all the time", async () => {
   await othersAreAnsweredDuring("/v2/deployments?limit=100");
+});
+
+test("a workspace that does not read pages of large deployments gets no more of them, and another one does", async () => {
+  const path = "/v2/deployments?limit=100";
+  const { hostname, port } = new URL(world.pierhead.url);
+  const sockets = Array.from({ length: 80 }, () => {
+    const socket = connect(Number(port), hostname).on("error", () => {});
+    socket.pause();
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: ${world.attacker.apiKey}\r\n\r\n`);
+    return socket;
+  });
+  const status = async () => (await fetch(world.pierhead.url + path, { method: "HEAD", headers: key() })).status;
+  try {
+    await eventually(status, (one) => one === 429, { timeoutMs: 30_000, what: "a refusal" });
+    await world.victim.api.listDeployments({});
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
+  await eventually(status, (one) => one === 200, { timeoutMs: 30_000, what: "an answer after they have left" });
 });
 
 async function othersAreAnsweredDuring(path: string) {

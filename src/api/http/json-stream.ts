@@ -12,12 +12,33 @@ export class JsonStream {
   }
 }
 
-/** Sends each piece when the client has read the one before. @throws the error of the first piece: nothing is sent by then */
+interface Receiver {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  logger: Logger;
+  /** Counts bytes that the client has not read, until the answer ends. */
+  hold(unread: { bytes: number; isRefusable: boolean }): void;
+}
+
+/**
+ * Sends each piece when the client has read the one before, so that at most the largest piece is unread.
+ * @throws the error of the first piece, or the refusal to hold it: nothing is sent by then
+ */
 export async function sendJsonStream(
-  { request, reply, logger }: { request: FastifyRequest; reply: FastifyReply; logger: Logger },
+  { request, reply, logger, hold }: Receiver,
   { pieces }: JsonStream,
 ): Promise<FastifyReply> {
   let piece = await pieces.next();
+  let heldBytes = 0;
+  const holdMore = (text: string, isRefusable: boolean) => {
+    const bytes = Buffer.byteLength(text);
+    if (bytes <= heldBytes) return;
+    // Twice as much, because each call adds listeners to the response.
+    const moreBytes = Math.max(bytes, 2 * heldBytes) - heldBytes;
+    hold({ bytes: moreBytes, isRefusable });
+    heldBytes += moreBytes;
+  };
+  if (piece.done !== true) holdMore(piece.value, true);
   const { raw } = reply.type("application/json; charset=utf-8").hijack();
   raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
   if (request.method === "HEAD") {
@@ -27,6 +48,7 @@ export async function sendJsonStream(
   }
   try {
     while (piece.done !== true && !raw.destroyed) {
+      holdMore(piece.value, false);
       if (!raw.write(piece.value)) await drained(raw);
       piece = await pieces.next();
     }

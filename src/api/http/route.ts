@@ -299,7 +299,10 @@ function register<O extends Operation, P extends Caller | null>(
       }
       if (turns !== undefined) {
         const answer = await inTurn(async () => unlessStream(await run(() => null), encode));
-        return sendEither({ request, reply, logger: api.deps.logger }, answer);
+        const hold = (unread: { bytes: number; isRefusable: boolean }) => {
+          if (principal !== null) unreadAnswers.hold({ owner: ownerOf(principal), ...unread }, reply.raw);
+        };
+        return sendEither({ request, reply, logger: api.deps.logger, hold }, answer);
       }
       const body = await run(() => null);
       if (reply.sent) return reply;
