@@ -22,14 +22,14 @@ const portsMax = 1_000;
 export function checkExpansions(dockerfile: string, bases: { variables: string[]; triggers: string[] }): void {
   for (const instructions of readingsOf(dockerfile)) {
     const variables = new Variables();
-    for (const variable of bases.variables) variables.set(variable.split("=", 1)[0] ?? "", variable);
+    for (const variable of bases.variables) variables.set(variable.split("=", 1), variable);
     let ports = 0;
     for (const instruction of [...bases.triggers, ...instructions]) {
       if (!expandedInstructions.test(instruction)) continue;
       if (variables.sizeOf(instruction) > expandedBytesMax) throw tooLong(instruction);
       ports += portsOf(instruction, variables);
       if (ports > portsMax) throw tooManyPorts(instruction);
-      for (const { name, text } of pairsOf(instruction)) variables.set(name, text);
+      for (const { names, text } of assignmentsIn(instruction)) variables.set(names, text);
     }
   }
 }
@@ -40,9 +40,13 @@ class Variables {
   /** Variables with a range of ports, or with the mark of one. */
   readonly #ranges = new Set<string>();
 
-  set(name: string, text: string): void {
-    this.#sizes.set(name, Math.max(this.sizeOf(text), this.#sizes.get(name) ?? 0));
-    if (text.includes("-") || this.hasRange(text)) this.#ranges.add(name);
+  set(names: Iterable<string>, text: string): void {
+    const size = this.sizeOf(text);
+    const mayBeRange = text.includes("-") || this.hasRange(text);
+    for (const name of names) {
+      this.#sizes.set(name, Math.max(size, this.#sizes.get(name) ?? 0));
+      if (mayBeRange) this.#ranges.add(name);
+    }
   }
 
   /** Returns the length of a text after its variables were replaced. */
@@ -83,13 +87,13 @@ const plainPair = new RegExp(`[ \\t]([\\w.-]+)=(${value})`, "g");
  * Returns the variables that an instruction sets, each with the text that it gets. Where quotes, escape marks or the form without `=` make
  * that doubtful, each gets the whole instruction.
  */
-function pairsOf(instruction: string): { name: string; text: string }[] {
+function assignmentsIn(instruction: string): { names: Iterable<string>; text: string }[] {
   if (!/^\s*(?:ENV|ARG)\s/i.test(instruction)) return [];
   if (plainPairs.test(instruction))
-    return [...instruction.matchAll(plainPair)].map(([, name = "", text = ""]) => ({ name, text }));
+    return [...instruction.matchAll(plainPair)].map(([, name = "", text = ""]) => ({ names: [name], text }));
   const [, first = ""] = instruction.trim().split(/\s+/, 2);
-  const names = [first, ...[...instruction.matchAll(/(\w+)=/g)].map(([, name = ""]) => name)];
-  return names.map((name) => ({ name, text: instruction }));
+  const others = [...instruction.matchAll(/(?<!\w)(\w+)=/g)].map(([, name = ""]) => name);
+  return [{ names: new Set([first, ...others]), text: instruction }];
 }
 
 const tooManyPorts = (instruction: string) =>
