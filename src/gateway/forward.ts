@@ -1,6 +1,6 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { onChunks } from "./chunks.ts";
+import { type ChunkStorms, onChunks, pauseBody, resumeBody } from "./chunks.ts";
 import { refusalOfAnswer } from "./console-call.ts";
 import type { Exchange } from "./exchange.ts";
 import { answerHeaders, type ForwardedOptions, framingHeaders, type RawHeaders, requestHeaders } from "./headers.ts";
@@ -28,7 +28,9 @@ export function forward(exchange: Exchange, replica: Replica, options: ForwardOp
   const headers = [...requestHeaders(request, exchange, options), ...framingHeaders(request)];
   const sendsBody = hasBody(request);
   // The body is read only once the connection is open. Until then the request can still go to another replica.
-  const connected = (upstream: ClientRequest) => sendsBody && sendBody(exchange, upstream, options.bodyBytesMax);
+  const { bodyBytesMax } = options;
+  const connected = (upstream: ClientRequest) =>
+    sendsBody && sendBody(exchange, upstream, { bodyBytesMax, storms: replica.storms });
   const upstream = openRequest(exchange, replica, { headers, options, connected, upgraded: null, onFailure });
   if (!sendsBody) upstream.end();
 }
@@ -84,7 +86,7 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
   };
   // Errors after the answer has begun are handled by the answer.
   upstream.on("response", done).on("error", fail);
-  upstream.on("response", (answer) => relayAnswer(exchange, answer));
+  upstream.on("response", (answer) => relayAnswer(exchange, answer, replica.storms));
   let interim = 0;
   upstream.on("information", () => {
     interim += 1;
@@ -153,23 +155,28 @@ function reasonOf(error: NodeJS.ErrnoException): string {
 export const hasBody = ({ headers }: IncomingMessage) =>
   headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 
-function sendBody(exchange: Exchange, upstream: ClientRequest, bodyBytesMax: number): void {
+function sendBody(
+  exchange: Exchange,
+  upstream: ClientRequest,
+  { bodyBytesMax, storms }: { bodyBytesMax: number; storms: ChunkStorms },
+): void {
   const { request, counter } = exchange;
   let bytes = 0;
-  onChunks(request, (part) => {
+  const send = (part: Buffer) => {
     if (exchange.isSettled) return;
     bytes += part.length;
     counter.bytesIn += part.length;
     if (bytes > bodyBytesMax) exchange.refuse(refusals.oversize(bodyBytesMax));
-    else if (!upstream.write(part)) request.pause();
-  });
-  upstream.on("drain", () => request.resume());
+    else if (!upstream.write(part)) pauseBody(request);
+  };
+  onChunks(request, send, { storms, isSender: false });
+  upstream.on("drain", () => resumeBody(request));
   request.on("end", () => upstream.end());
   upstream.flushHeaders();
 }
 
 /** Copies the answer to the client. Each chunk is sent in the turn of the event loop in which it arrived. */
-function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
+function relayAnswer(exchange: Exchange, answer: IncomingMessage, storms: ChunkStorms): void {
   const { response, counter } = exchange;
   answer.on("error", () => breakOff(exchange));
   answer.on("close", () => {
@@ -181,13 +188,14 @@ function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   if (refusal !== null) exchange.refuse(refusal);
   if (exchange.isSettled || !writeHead(exchange, answer)) return;
   let isSent = false;
-  onChunks(answer, (part) => {
+  const send = (part: Buffer) => {
     isSent = true;
     counter.bytesOut += part.length;
     if (response.destroyed || response.write(part)) return;
-    answer.pause();
-    response.once("drain", () => answer.resume());
-  });
+    pauseBody(answer);
+    response.once("drain", () => resumeBody(answer));
+  };
+  onChunks(answer, send, { storms, isSender: true });
   answer.on("end", () => {
     isSent = true;
     response.end();

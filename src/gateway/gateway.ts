@@ -423,7 +423,11 @@ class HttpGateway implements Gateway {
     const { requestDurationMs } = this.#limits;
     exchange.setDeadline(requestDurationMs, () => exchange.refuse(refusals.overdue(revisionId, requestDurationMs)));
     const send = exchange.upgrade !== null && asksForWebSocket(exchange.request) ? tunnel : forward;
-    send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
+    replica.storms.take(() => {
+      if (exchange.isSettled) return false;
+      send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
+      return true;
+    });
   }
 
   /** Retries if no replica has seen the request, or if an idle connection was dead and the request can be repeated. */

@@ -1,4 +1,5 @@
 import { Agent } from "node:http";
+import { ChunkStorms } from "./chunks.ts";
 import type { Route } from "./route.ts";
 
 type Target = Route["targets"][number];
@@ -23,6 +24,7 @@ export class Replica {
   readonly #idleSocketMs: number;
   readonly #onGone: (replica: Replica) => void;
   #idleCalls: Set<() => void> | undefined;
+  #storms: ChunkStorms | undefined;
 
   /**
    * `idleSocketMs` limits how long an idle connection is kept. It must be shorter than the agent server's own limit (5 s in
@@ -42,6 +44,11 @@ export class Replica {
   get agent(): Agent {
     this.#agent ??= new Agent({ keepAlive: true, scheduling: "lifo", timeout: this.#idleSocketMs });
     return this.#agent;
+  }
+
+  get storms(): ChunkStorms {
+    this.#storms ??= new ChunkStorms();
+    return this.#storms;
   }
 
   get inFlight(): number {
