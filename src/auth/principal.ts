@@ -49,13 +49,19 @@ export interface Administrator {
   actor: string;
 }
 
-/** Caller of the listener protocol. It serves every workspace whose deployments are assigned to it, so it has no tenant. */
+/** Caller of the listener protocol. */
 export interface ListenerPrincipal {
   listenerId: string;
+  /** The workspace that the listener belongs to. null: it serves the deployments of all workspaces. */
+  workspaceId: string | null;
   keyId: string;
   keyEndsAt: Date | null;
   actor: string;
 }
+
+/** Returns the workspace of a caller. null: the caller has none. */
+export const workspaceOf = (caller: Principal | Administrator | ListenerPrincipal): string | null =>
+  "tenantId" in caller ? caller.tenantId : caller.workspaceId;
 
 /**
  * Identifies the caller of a workspace operation and checks the role (contract 1.3).
@@ -66,7 +72,7 @@ export async function findPrincipal(keyring: Keyring, credentials: Credentials, 
   const asserted = needed === "caller" ? await findAsserted(keyring, credentials) : undefined;
   if (asserted !== undefined) return asserted;
   const key = await findHolder(keyring, credentials);
-  const workspace = await workspaceOf(keyring, key, credentials);
+  const workspace = await chosenBy(keyring, key, credentials);
   if (workspace === undefined) throw errors.workspaceRequired();
   if (!mayCall(key.role, needed)) throw errors.roleMissing(needed);
   if (!workspace.isEnabled) throw errors.deploymentsDisabled();
@@ -169,7 +175,8 @@ export async function findListenerPrincipal(
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
   if (isMember(key) || key.one_time !== isEnrolling)
     throw isEnrolling ? errors.enrolled() : errors.roleMissing("listener");
-  return { listenerId: key.listener_id, keyId: key.id, keyEndsAt: key.expires_at, actor: actorOf(key) };
+  const { listener_id: listenerId, workspace_id: workspaceId } = key;
+  return { listenerId, workspaceId, keyId: key.id, keyEndsAt: key.expires_at, actor: actorOf(key) };
 }
 
 /**
@@ -187,7 +194,7 @@ export async function findAdministrator(
     throw errors.roleMissing(needed.role);
   }
   const key = await findHolder(keyring, credentials);
-  const workspace = await workspaceOf(keyring, key, credentials);
+  const workspace = await chosenBy(keyring, key, credentials);
   if (!mayCall(key.role, needed.role)) throw errors.roleMissing(needed.role);
   const scope = scopeOf(key);
   if (!reaches(scope, needed.administers ?? "workspace")) throw errors.scopeMissing(needed.administers as string);
@@ -232,7 +239,7 @@ async function holderOfSession(keyring: Keyring, { session, tenantId }: Credenti
 }
 
 /** Returns the key's own workspace, or the one that the request names. undefined: there is neither. */
-async function workspaceOf(keyring: Keyring, key: Holder, credentials: Credentials) {
+async function chosenBy(keyring: Keyring, key: Holder, credentials: Credentials) {
   if (scopeOf(key) === "workspace") return ownWorkspace(key, credentials);
   if (credentials.tenantId !== undefined) return chosenWorkspace(keyring, key, credentials.tenantId);
   return key.workspace_id === null ? undefined : ownWorkspace(key, credentials);

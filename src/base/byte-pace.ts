@@ -19,12 +19,17 @@ export class BytePace {
 
   /** Counts bytes. Waits while the owner is ahead of its pace, at most until the signal aborts. */
   async wait(owner: string, bytes: number, signal: AbortSignal): Promise<void> {
+    const aheadMs = this.count(owner, bytes);
+    if (aheadMs > 0) await sleep(aheadMs, undefined, { signal, ref: false }).catch(() => {});
+  }
+
+  /** Counts bytes. @returns by how many milliseconds the owner is ahead of its pace; 0: it is not */
+  count(owner: string, bytes: number): number {
     const { bytesPerS, burstBytes } = this.#options;
     const nowMs = performance.now();
     const dueMs = Math.max(this.#dueMs.get(owner) ?? 0, nowMs) + (bytes / bytesPerS) * 1_000;
     this.#dueMs.set(owner, dueMs);
-    const aheadMs = dueMs - nowMs - (burstBytes / bytesPerS) * 1_000;
-    if (aheadMs > 0) await sleep(aheadMs, undefined, { signal, ref: false }).catch(() => {});
+    return Math.max(0, dueMs - nowMs - (burstBytes / bytesPerS) * 1_000);
   }
 
   /** Forgets owners that are not ahead of their pace. Call it regularly. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ListenerTurns } from "../../src/api/listeners/listener-turns.ts";
 import { ApiError } from "../../src/contract/error.ts";
+import { forWorkspace } from "../../src/store/engine/connection-turns.ts";
 
 /** Signal of a sender that does not leave. */
 const stays = new AbortController().signal;
@@ -68,7 +69,7 @@ test("a call whose sender has left leaves the queue and never runs, and the next
 });
 
 test("a call that waits for too long gets 429, and the next one takes its turn", async () => {
-  const turns = new ListenerTurns("own", { waitMaxMs: 20 });
+  const turns = new ListenerTurns("own", { waitMaxMs: 400 });
   const began: string[] = [];
   const blocked = work("blocked", began);
   const running = turns.take("a", blocked.act, stays);
@@ -93,4 +94,19 @@ test("a listener whose calls do not end can let only so many wait, and other lis
   blocked.end();
   await Promise.all([running, settled]);
   assert.equal(await turns.take("a", async () => "served", stays), "served");
+});
+
+test("four calls of all listeners of one workspace run at the same time, and those of other workspaces beside them", async () => {
+  const turns = new ListenerTurns("own");
+  const began: string[] = [];
+  const works = ["a", "b", "c", "d", "e"].map((name) => ({ name, ...work(name, began) }));
+  const other = work("other", began);
+  const taken = works.map(({ name, act }) => forWorkspace("one", () => turns.take(name, act, stays)));
+  const beside = forWorkspace("two", () => turns.take("f", other.act, stays));
+  other.end();
+  await beside;
+  assert.deepEqual(began, ["a", "b", "c", "d", "other"]);
+  for (const { end } of works) end();
+  await Promise.all(taken);
+  assert.equal(began.at(-1), "e");
 });

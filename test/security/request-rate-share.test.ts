@@ -4,15 +4,19 @@ import { startWithTwoWorkspaces } from "./two-workspaces.ts";
 
 const burst = 20;
 
-test("a workspace with many keys must not send more requests than its share, and its refused ones must stay few", async () => {
+for (const path of ["/v2/deployments?limit=1", "/v2/admin/tags"])
+  test(`a workspace with many keys must not send more requests to ${path} than its share, and its refused ones must stay few`, () =>
+    mustKeepShare(path));
+
+async function mustKeepShare(path: string): Promise<void> {
   await using world = await startWithTwoWorkspaces({ PIERHEAD_RATE_LIMIT: "1", PIERHEAD_RATE_LIMIT_BURST: `${burst}` });
   const { pierhead, attacker, victim } = world;
   const keys: string[] = [];
   for (let count = 0; count < 4; count += 1) {
-    keys.push((await attacker.api.createApiKey({ body: { name: "reader", role: "reader" } })).key as string);
+    keys.push((await attacker.api.createApiKey({ body: { name: "admin", role: "admin" } })).key as string);
   }
   const ask = (apiKey: string) =>
-    fetch(`${pierhead.url}/v2/deployments?limit=1`, { headers: { "x-api-key": apiKey } }).then(async (answer) => {
+    fetch(pierhead.url + path, { headers: { "x-api-key": apiKey } }).then(async (answer) => {
       await answer.text();
       return answer.status;
     });
@@ -28,4 +32,4 @@ test("a workspace with many keys must not send more requests than its share, and
   const refused = statuses.length - admitted;
   assert.ok(elapsedS >= (refused / keys.length) * 0.25, `${refused} requests were refused in ${elapsedS} s`);
   assert.equal(await ask(victim.apiKey), 200);
-});
+}

@@ -21,7 +21,7 @@ export function addAgentCalls(api: Api): void {
   const onRequest = async (request: FastifyRequest) => {
     if (!isFromConsole(request.headers)) throw errors.forbidden();
     const principal = await api.limits.admit(request, (one) => findPrincipal(api.keyring, one, "reader"));
-    await api.limits.count(principal);
+    await api.limits.count({ keyId: principal.keyId, workspaceId: principal.tenantId });
     request.principal = principal;
   };
   api.server.route<{ Params: { deployment_id: string } }>({

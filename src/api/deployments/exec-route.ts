@@ -92,7 +92,7 @@ async function admit(api: Api, request: FastifyRequest): Promise<void> {
   const credentials = keysOf(request);
   const find = () => findPrincipal(api.keyring, credentials, "deployer");
   const principal = await api.limits.admit(request, find, credentials);
-  await api.limits.count(principal);
+  await api.limits.count({ keyId: principal.keyId, workspaceId: principal.tenantId });
   request.principal = principal;
 }
 

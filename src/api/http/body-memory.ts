@@ -1,3 +1,4 @@
+import { BytePace } from "../../base/byte-pace.ts";
 import { errors } from "../../contract/error.ts";
 
 const mib = 1_024 * 1_024;
@@ -6,6 +7,8 @@ const mib = 1_024 * 1_024;
 export interface BodyOwner {
   name: string;
   isAnonymous: boolean;
+  /** The workspace of the key. null: it has none. */
+  workspaceId: string | null;
 }
 
 export interface BodyMemoryLimits {
@@ -13,6 +16,8 @@ export interface BodyMemoryLimits {
   totalMax: number;
   /** Bytes of all bodies without a key. Senders without a key must not use what senders with one need. */
   anonymousMax: number;
+  /** Fraction of what the others leave that the keys of one workspace may use together. */
+  workspaceShare: number;
   /** Bytes of one key. */
   keyMax: number;
   /** Bytes of one address without a key. */
@@ -23,14 +28,17 @@ export interface BodyMemoryLimits {
 const defaultBodyMemory: BodyMemoryLimits = {
   totalMax: 64 * mib,
   anonymousMax: 8 * mib,
+  workspaceShare: 0.5,
   keyMax: 16 * mib,
   addressMax: 2 * mib,
 };
 
-/** Memory of the request bodies that are arriving or being worked on. */
+/** Memory of the request bodies that are arriving or being worked on, and how fast those of one workspace may arrive. */
 export class BodyMemory {
   readonly #limits: BodyMemoryLimits;
   readonly #owners = new Map<string, number>();
+  readonly #workspaces = new Map<string, number>();
+  readonly #pace = new BytePace({ bytesPerS: 16 * mib, burstBytes: 16 * mib });
   #total = 0;
   #anonymous = 0;
 
@@ -45,27 +53,50 @@ export class BodyMemory {
 
   /**
    * Takes memory for a body.
-   * @throws ApiError 429 when this owner's other bodies use its share, 503 when the bodies of all use everything.
+   * @throws ApiError 429 when this owner's other bodies, or those of its workspace, use their share, 503 when the bodies of all use
+   *   everything.
    */
-  take({ name, isAnonymous }: BodyOwner, bytes: number): void {
+  take(owner: BodyOwner, bytes: number): void {
+    const { name, isAnonymous, workspaceId } = owner;
     const { totalMax, anonymousMax, keyMax, addressMax } = this.#limits;
     const owned = (this.#owners.get(name) ?? 0) + bytes;
     if (owned > (isAnonymous ? addressMax : keyMax)) throw errors.tooManyRequests(retryAfterS);
     if (this.#total + bytes > totalMax || (isAnonymous && this.#anonymous + bytes > anonymousMax)) {
       throw errors.unavailable("The server is receiving too many request bodies. Try again in a moment.", retryAfterS);
     }
-    this.#owners.set(name, owned);
+    if (workspaceId !== null && bytes > this.#leftFor(workspaceId)) throw errors.tooManyRequests(retryAfterS);
+    this.#add(owner, bytes);
+  }
+
+  /** Counts bytes that arrived. @returns for how many milliseconds this sender must wait before it sends more */
+  pauseMs({ workspaceId }: BodyOwner, bytes: number): number {
+    if (workspaceId === null) return 0;
+    this.#pace.forgetIdle();
+    return this.#pace.count(workspaceId, bytes);
+  }
+
+  give(owner: BodyOwner, bytes: number): void {
+    this.#add(owner, -bytes);
+  }
+
+  /** Returns how much more the keys of a workspace may use together. */
+  #leftFor(workspaceId: string): number {
+    const used = this.#workspaces.get(workspaceId) ?? 0;
+    return (this.#limits.totalMax - (this.#total - used)) * this.#limits.workspaceShare - used;
+  }
+
+  #add({ name, isAnonymous, workspaceId }: BodyOwner, bytes: number): void {
+    addTo(this.#owners, name, bytes);
+    if (workspaceId !== null) addTo(this.#workspaces, workspaceId, bytes);
     this.#total += bytes;
     if (isAnonymous) this.#anonymous += bytes;
   }
+}
 
-  give({ name, isAnonymous }: BodyOwner, bytes: number): void {
-    const owned = (this.#owners.get(name) ?? 0) - bytes;
-    if (owned > 0) this.#owners.set(name, owned);
-    else this.#owners.delete(name);
-    this.#total -= bytes;
-    if (isAnonymous) this.#anonymous -= bytes;
-  }
+function addTo(sums: Map<string, number>, name: string, bytes: number): void {
+  const sum = (sums.get(name) ?? 0) + bytes;
+  if (sum > 0) sums.set(name, sum);
+  else sums.delete(name);
 }
 
 const retryAfterS = 1;

@@ -89,13 +89,13 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request of a key and of its workspace, if it works on one. Waits up to {@link aheadMs} for a token.
+   * Counts a request of a key and of its workspace, if it has one. Waits up to {@link aheadMs} for a token.
    * @throws ApiError 429, after a pause, when the key or the workspace exceeds its limit.
    */
-  async count({ keyId, tenantId }: { keyId: string; tenantId?: string }): Promise<void> {
+  async count({ keyId, workspaceId }: { keyId: string; workspaceId: string | null }): Promise<void> {
     const ofKeyMs = this.#byKey?.take(keyId, aheadMs) ?? 0;
-    const isCounted = ofKeyMs <= aheadMs && tenantId !== undefined;
-    const waitMs = Math.max(ofKeyMs, isCounted ? (this.#byWorkspace?.take(tenantId, aheadMs) ?? 0) : 0);
+    const isCounted = ofKeyMs <= aheadMs && workspaceId !== null;
+    const waitMs = Math.max(ofKeyMs, isCounted ? (this.#byWorkspace?.take(workspaceId, aheadMs) ?? 0) : 0);
     if (waitMs === 0) return;
     const isAdmitted = waitMs <= aheadMs;
     await sleep(isAdmitted ? waitMs : refusalDelayMs, undefined, { ref: false });

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { workspaceOf } from "../../auth/principal.ts";
 import { type BodyLimits, bodyDepthMax } from "../../contract/body-limits.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import type { Operation } from "../../contract/operation.ts";
@@ -12,8 +13,8 @@ import type { RequestLimits } from "./rate-limit.ts";
 /** Returns whose body a request sends. */
 export function bodyOwnerOf(request: FastifyRequest, limits: RequestLimits): BodyOwner {
   const { principal } = request;
-  if (principal !== null) return { name: principal.keyId, isAnonymous: false };
-  return { name: limits.addressOf(request), isAnonymous: true };
+  if (principal === null) return { name: limits.addressOf(request), isAnonymous: true, workspaceId: null };
+  return { name: principal.keyId, isAnonymous: false, workspaceId: workspaceOf(principal) };
 }
 
 /** Returns the name under which refused bodies count. Those of one address count separately for each operation without a key, so that one client does not stop another. */
@@ -44,7 +45,7 @@ export async function readBody(
     taken += bytes;
   };
   try {
-    return await receive(raw, operation, take);
+    return await receive(raw, operation, { take, pauseMs: (bytes) => memory.pauseMs(owner, bytes) });
   } catch (error) {
     if (error instanceof ApiError && !isOverload(error)) limits.countRefusedBody(refusals);
     throw error;
@@ -54,15 +55,26 @@ export async function readBody(
 /** A refusal for lack of memory says nothing about this body. */
 const isOverload = ({ status }: ApiError) => status === 429 || status === 503;
 
-function receive(raw: IncomingMessage, { bodyLimits }: Operation, take: Take): Promise<Buffer> {
+/** Bodies that are larger arrive at the pace of their workspace. */
+const unpacedBytes = 65_536;
+
+interface Receiving {
+  take: Take;
+  /** Counts bytes. Returns for how long to read no further. */
+  pauseMs(bytes: number): number;
+}
+
+function receive(raw: IncomingMessage, { bodyLimits }: Operation, { take, pauseMs }: Receiving): Promise<Buffer> {
   const { bytesMax } = bodyLimits;
   const announced = Number(raw.headers["content-length"] ?? 0);
   if (announced > bytesMax) return Promise.reject(errors.bodyTooLarge(bytesMax));
   const arrived = new GrowingBuffer(announced, bodyLimits, take);
   const bounds = new JsonBounds({ ...bodyLimits, depthMax: bodyDepthMax });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  let resuming: NodeJS.Timeout | undefined;
   const end = () => {
     clearTimeout(timer);
+    clearTimeout(resuming);
     raw.off("data", read).off("end", finish).off("error", breakOff).off("close", breakOff);
   };
   const refuse = (error: unknown) => {
@@ -75,8 +87,12 @@ function receive(raw: IncomingMessage, { bodyLimits }: Operation, take: Take): P
       arrived.add(chunk);
       bounds.scan(chunk);
     } catch (error) {
-      refuse(error);
+      return refuse(error);
     }
+    const aheadMs = arrived.length > unpacedBytes ? pauseMs(chunk.length) : 0;
+    if (aheadMs === 0) return;
+    raw.pause();
+    resuming = setTimeout(() => raw.resume(), aheadMs).unref();
   };
   const finish = () => {
     end();
@@ -110,6 +126,10 @@ class GrowingBuffer {
     this.#bytesMax = bytesMax;
     this.#announced = announced;
     this.#take = take;
+  }
+
+  get length(): number {
+    return this.#length;
   }
 
   get bytes(): Buffer {

@@ -11,8 +11,10 @@ import {
   findPrincipal,
   type ListenerPrincipal,
   type Principal,
+  workspaceOf,
 } from "../../auth/principal.ts";
 import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
+import { forWorkspace } from "../../store/engine/connection-turns.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../deps.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -21,6 +23,7 @@ import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
 import { JsonStream, sendJsonStream } from "./json-stream.ts";
 import { LargePages } from "./large-pages.ts";
+import { ParseTurns } from "./parse-turns.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
@@ -49,6 +52,7 @@ export interface Api {
   assertions: CallerAssertions;
   limits: RequestLimits;
   bodyMemory: BodyMemory;
+  parseTurns: ParseTurns;
   largePages: LargePages;
   unreadAnswers: UnreadAnswers;
   readTurns: RequestTurns<unknown>;
@@ -70,6 +74,7 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
     assertions,
     limits,
     bodyMemory: new BodyMemory(),
+    parseTurns: new ParseTurns(),
     largePages: new LargePages(),
     unreadAnswers: new UnreadAnswers(),
     readTurns: new RequestTurns(readRules(db.kind)),
@@ -154,13 +159,10 @@ export function adminRoute<O extends Operation>(api: Api, operation: O, handler:
 }
 
 /** Authenticates and counts requests against the rate limit of their key. */
-function countedByKey<P extends { keyId: string; tenantId?: string }>(
-  api: Api,
-  find: (credentials: Credentials) => Promise<P>,
-) {
+function countedByKey<P extends Principal | Administrator>(api: Api, find: (credentials: Credentials) => Promise<P>) {
   return async (request: FastifyRequest) => {
     const principal = await api.limits.admit(request, find);
-    await api.limits.count(principal);
+    await api.limits.count({ keyId: principal.keyId, workspaceId: workspaceOf(principal) });
     return principal;
   };
 }
@@ -226,8 +228,13 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
 }
 
 /** Returns whose answers count together: those of a workspace, or of a key that belongs to none. */
-const ownerOf = (caller: Caller): string =>
-  "tenantId" in caller ? caller.tenantId : ("workspaceId" in caller && caller.workspaceId) || caller.keyId;
+const ownerOf = (caller: Caller): string => workspaceOf(caller) ?? caller.keyId;
+
+/** Returns whose share of the server a request takes. null: it has no key, or it is the server's own listener. */
+function sharedBy(caller: Caller | null): string | null {
+  if (caller === null || ("listenerId" in caller && caller.workspaceId === null)) return null;
+  return ownerOf(caller);
+}
 
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
@@ -248,7 +255,7 @@ function register<O extends Operation, P extends Caller | null>(
   handler: Handler<O, P>,
   { admit, turns, turnOf, idempotency }: RouteRules<P>,
 ): void {
-  const { limits, bodyMemory: memory, unreadAnswers } = api;
+  const { limits, bodyMemory: memory, parseTurns, unreadAnswers } = api;
   const onMalformed = (request: FastifyRequest) =>
     limits.countRefusedBody(refusalsOf(bodyOwnerOf(request, limits), operation));
   const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
@@ -269,10 +276,14 @@ function register<O extends Operation, P extends Caller | null>(
       const isRefusable = operation.verb === "GET" || operation.role === "reader";
       unreadAnswers.hold({ owner: ownerOf(principal), bytes: Buffer.byteLength(payload), isRefusable }, reply.raw);
     },
-    handler: inRequestSpan(api.deps.traces, async (request, reply) => {
+    handler: inShare(api.deps.traces, async (request, reply) => {
       const principal = request.principal as P;
       if (hasOwnBody) request.body = await readBody({ request, reply, operation }, { memory, limits });
-      const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
+      const large = { owner: sharedBy(principal), bytes: bytesOf(request), signal: () => signalOf(reply) };
+      const parts = (await parseTurns.take(large, () => read(request))) as Pick<
+        Call<O, P>,
+        "params" | "query" | "body"
+      >;
       reply.code(status);
       const answerPartly = () => void reply.code(partly);
       const shared = { principal, ...parts, request, answerPartly };
@@ -312,6 +323,13 @@ function register<O extends Operation, P extends Caller | null>(
     }),
   });
 }
+
+/** Runs the handler inside the span of its request, and its statements in the turns of its caller. */
+const inShare = (traces: ApiDeps["traces"], handle: Parameters<typeof inRequestSpan>[1]) =>
+  inRequestSpan(traces, (request, reply) => forWorkspace(sharedBy(request.principal), () => handle(request, reply)));
+
+/** Returns the size of the body that was read. */
+const bytesOf = ({ body }: FastifyRequest) => (Buffer.isBuffer(body) ? body.length : 0);
 
 function callOf<O extends Operation, P>(
   parts: Omit<Call<O, P>, "signal" | "takeOver" | "setCookie">,

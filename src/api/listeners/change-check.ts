@@ -1,4 +1,5 @@
 import { changePollIntervalMs } from "../../domain/limits.ts";
+import { outsideTransaction } from "../../store/engine/statement-pool.ts";
 
 /**
  * Runs a check after each change of the database, and at intervals in case a change was missed. One check runs at a time: changes
@@ -24,7 +25,8 @@ export class ChangeCheck {
     if (this.#stopListening !== null) return;
     const wake = () => void this.run();
     const stopListening = this.#listen(wake);
-    const poll = setInterval(wake, changePollIntervalMs);
+    // The check is not only for the workspace whose request began it.
+    const poll = outsideTransaction(() => setInterval(wake, changePollIntervalMs));
     this.#stopListening = () => {
       stopListening();
       clearInterval(poll);

@@ -1,18 +1,27 @@
 import { type QueueLimits, SlotQueues } from "../../base/slot-queues.ts";
+import { workspaceAtWork } from "../../store/engine/connection-turns.ts";
 import { queueLimits } from "../http/request-turns.ts";
 
 /** Longest pause after a call. */
 const pauseMaxMs = 250;
 
+/** Calls of all listeners of one workspace that run at the same time. */
+const ofWorkspaceMax = 4;
+
+/** From this on a call also keeps its place among those of the workspace for as long as it took. */
+const slowMs = 20;
+
 /**
  * Lets the calls of one listener take turns, however many connections it sends them on. After each turn it pauses for as long as the
  * turn took, so that a listener without end gets half of the time. Its calls have no rate limit, because the number of its deployments
  * decides how many it needs. Measured without turns: samples on eight connections let another workspace's request wait for 1.3 s in the
- * median, heartbeats and sessions on 64 for 25 times the quiet value.
+ * median, heartbeats and sessions on 64 for 25 times the quiet value. A workspace may have any number of listeners, so they share a few
+ * places: log lines of 40 listeners made another workspace wait for 217 ms in the median.
  */
 export class ListenerTurns {
   readonly #exemptId: string;
   readonly #queues: SlotQueues;
+  readonly #ofWorkspaces: SlotQueues;
 
   /**
    * @param exemptId the listener of the server itself, which serves all workspaces
@@ -22,6 +31,9 @@ export class ListenerTurns {
   constructor(exemptId: string, limits: Partial<QueueLimits> = {}) {
     this.#exemptId = exemptId;
     this.#queues = new SlotQueues({ ...queueLimits, slots: 1, ...limits });
+    // Each listener has at most one call here.
+    const ofWorkspace = { slots: ofWorkspaceMax, waitingMax: Number.POSITIVE_INFINITY };
+    this.#ofWorkspaces = new SlotQueues({ ...queueLimits, ...limits, ...ofWorkspace });
   }
 
   /**
@@ -31,12 +43,21 @@ export class ListenerTurns {
    */
   async take<T>(listenerId: string, act: () => Promise<T>, signal: AbortSignal): Promise<T> {
     if (listenerId === this.#exemptId) return act();
+    const cameAt = performance.now();
     await this.#queues.enter(listenerId, signal);
-    const beganAt = performance.now();
+    let pauseMs = 0;
     try {
-      return await act();
+      const workspace = workspaceAtWork() ?? listenerId;
+      await this.#ofWorkspaces.enter(workspace, signal, performance.now() - cameAt);
+      const beganAt = performance.now();
+      try {
+        return await act();
+      } finally {
+        pauseMs = Math.min(pauseMaxMs, performance.now() - beganAt);
+        this.#ofWorkspaces.leave(workspace, pauseMs < slowMs ? 0 : pauseMs);
+      }
     } finally {
-      this.#queues.leave(listenerId, Math.min(pauseMaxMs, performance.now() - beganAt));
+      this.#queues.leave(listenerId, pauseMs);
     }
   }
 }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type pg from "pg";
+import { ConnectionTurns, forWorkspace } from "./connection-turns.ts";
 import { isConflict, sqlState } from "./database-errors.ts";
 import type { Sql } from "./sql.ts";
 
@@ -19,7 +20,7 @@ export interface Trx extends Statements {
   readonly isTransaction: true;
 }
 
-/** Sends each statement on any free connection, and those of a transaction on one. */
+/** Sends each statement on any free connection, and those of a transaction on one. Workspaces take turns. */
 export interface StatementPool extends Statements {
   /** Runs `act` between `begin` and `commit`, or `rollback` when it throws. */
   transaction<T>(act: (trx: Trx) => Promise<T>): Promise<T>;
@@ -52,9 +53,9 @@ export async function insideTransaction<T>(
   }
 }
 
-/** Runs `act` outside of the current transaction, for example to wake subscribers. */
+/** Runs `act` outside of the current transaction, and for no workspace, for example to wake subscribers. */
 export function outsideTransaction<T>(act: () => T): T {
-  return transactions.exit(act);
+  return transactions.exit(() => forWorkspace(null, act));
 }
 
 /** @throws Error while a transaction's callback runs: its statements must go through its `trx`. */
@@ -83,16 +84,23 @@ export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()
     names.set(text, name);
     return name;
   };
+  const { max, connectionTimeoutMillis: waitMaxMs = 0 } = pool.options;
+  const turns = new ConnectionTurns({ max, waitMaxMs });
   const connections = new WeakMap<pg.PoolClient, Connection>();
   // On connect, not when the client is handed out: an end in the same packet as the start would find no listener.
   pool.on("connect", (client) => void connections.set(client, new Connection(client, { nameOf, answered })));
   const withConnection = async <T>(act: (connection: Connection) => Promise<T>): Promise<T> => {
     refuseInsideTransaction();
-    const connection = connections.get(await answered(() => pool.connect())) as Connection;
+    const end = await answered(() => turns.begin());
     try {
-      return await act(connection);
+      const connection = connections.get(await answered(() => pool.connect())) as Connection;
+      try {
+        return await act(connection);
+      } finally {
+        connection.release();
+      }
     } finally {
-      connection.release();
+      end();
     }
   };
   return {

@@ -1,5 +1,5 @@
 import { sql } from "../engine/sql.ts";
-import type { Statements } from "../engine/statement-pool.ts";
+import { outsideTransaction, type Statements } from "../engine/statement-pool.ts";
 
 /** The delay until lines written by other servers are found: below the 300 ms at which a tail seems to stall. */
 const pollIntervalMs = 250;
@@ -25,7 +25,9 @@ export class LogSignal {
     const entry = this.#watched.get(deploymentId) ?? { listeners: new Set(), lastId: 0 };
     this.#watched.set(deploymentId, entry);
     entry.listeners.add(onLines);
-    if (this.#hasOtherWriters) this.#timer ??= setInterval(() => void this.#poll(), pollIntervalMs).unref();
+    if (this.#hasOtherWriters) {
+      this.#timer ??= outsideTransaction(() => setInterval(() => void this.#poll(), pollIntervalMs).unref());
+    }
     return () => {
       entry.listeners.delete(onLines);
       if (entry.listeners.size === 0 && this.#watched.get(deploymentId) === entry) this.#watched.delete(deploymentId);
