@@ -6,7 +6,13 @@ import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts"
 import type { LogType } from "../../contract/logs/log.ts";
 import { operations } from "../../contract/operations.ts";
 import { eventStreamsMax } from "../../domain/limits.ts";
-import { type EventFilter, mayBeDeleted, readEvents, readEventsBack } from "../../store/events/events.ts";
+import {
+  type EventFilter,
+  type EventRow,
+  mayBeDeleted,
+  readEvents,
+  readEventsBack,
+} from "../../store/events/events.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { credentialsOf } from "../http/authenticate.ts";
 import { type Api, type Call, route } from "../http/route.ts";
@@ -32,7 +38,7 @@ export function addEventRoutes(api: Api): void {
       deploymentIds: query.deployment_ids ?? null,
       types: query.types ?? null,
     };
-    if (!wantsStream(call.request)) return readPage(api, filter, query);
+    if (!wantsStream(call.request)) return readInTurn(api, call, filter);
     const { after } = cursorOf(call, []);
     return stream(api, streams, call, { ...filter, after, logs: [], endsWithDeployment: false });
   });
@@ -41,7 +47,7 @@ export function addEventRoutes(api: Api): void {
     const { principal, params, query } = call;
     const { id } = await readDeployment(db, principal, params.deployment_id);
     const filter = { tenantId: principal.tenantId, deploymentIds: [id], types: query.types ?? null };
-    if (!wantsStream(call.request)) return readPage(api, filter, query);
+    if (!wantsStream(call.request)) return readInTurn(api, call, filter);
     const kinds = logKinds.filter((kind) => query.logs?.includes(kind));
     const { after, logIds } = cursorOf(call, kinds);
     const known = query.logs_after === undefined ? null : Number(query.logs_after);
@@ -53,23 +59,59 @@ export function addEventRoutes(api: Api): void {
 /** Order of the log positions in a cursor. */
 const logKinds: readonly LogType[] = ["build", "deploy"];
 
+/** Reads a page in turn with the other reads of the workspace. Streams have turns of their own. */
+const readInTurn = (api: Api, { principal, query, signal }: ListCall | DeploymentCall, filter: EventFilter) =>
+  api.readTurns.take({ owner: principal.tenantId, operation: "listEvents", signal }, () =>
+    readPage(api, filter, query),
+  );
+
+/** Bytes of the events of a page, and events per statement. Those of failed revisions have 30 kB each. */
+const pageBytesMax = 8 * 1024 * 1024;
+const firstEvents = 100;
+
+/** Reads until the page is full, or the next event would exceed its bytes. @param read the events behind one, or from the beginning */
+async function readWithin(
+  limit: number,
+  read: (after: EventRow | undefined, count: number) => Promise<EventRow[]>,
+): Promise<{ rows: EventRow[]; isFull: boolean }> {
+  const rows: EventRow[] = [];
+  let bytes = 0;
+  let count = Math.min(firstEvents, limit);
+  while (count > 0) {
+    const some = await read(rows.at(-1), count);
+    for (const row of some) {
+      bytes += Buffer.byteLength(JSON.stringify(row.data));
+      if (rows.length > 0 && bytes > pageBytesMax) return { rows, isFull: true };
+      rows.push(row);
+    }
+    if (some.length < count) return { rows, isFull: false };
+    const isSmall = bytes / rows.length < pageBytesMax / limit;
+    count = Math.min(isSmall ? limit : firstEvents, limit - rows.length);
+  }
+  return { rows, isFull: true };
+}
+
 /** Returns a page of stored events. @throws ApiError 410 `eventsForgotten` */
 async function readPage(
   { deps: { db, events } }: Api,
   filter: EventFilter,
-  query: { after?: string; order: "asc" | "desc"; limit: number },
+  query: { after?: string | undefined; order: "asc" | "desc"; limit: number },
 ): Promise<EventPage> {
   const after = query.after === undefined ? null : Number(query.after.split(".")[0]);
   const { limit } = query;
   if (query.order === "desc") {
-    const rows = await readEventsBack(db, filter, { before: after ?? Number.MAX_SAFE_INTEGER, limit });
+    const { rows } = await readWithin(limit, (last, count) =>
+      readEventsBack(db, filter, { before: last?.id ?? after ?? Number.MAX_SAFE_INTEGER, limit: count }),
+    );
     return { events: rows.map(eventOf), position: String(rows.at(-1)?.id ?? after ?? 0) };
   }
   if (after !== null && (await mayBeDeleted(db, after))) throw errors.eventsForgotten();
   // An event above this position may still commit below it, and a client that continues from there would miss it.
   const upTo = await events.settled();
-  const rows = await readEvents(db, filter, { after: after ?? 0, upTo, limit });
-  const last = rows.length === limit ? rows.at(-1)?.id : Math.max(upTo, after ?? 0);
+  const { rows, isFull } = await readWithin(limit, (previous, count) =>
+    readEvents(db, filter, { after: previous?.id ?? after ?? 0, upTo, limit: count }),
+  );
+  const last = isFull ? rows.at(-1)?.id : Math.max(upTo, after ?? 0);
   return { events: rows.map(eventOf), position: String(last) };
 }
 

@@ -39,6 +39,9 @@ const congestedBytes = 256 * 1024;
 const pageMax = 500;
 const logBytesMax = 64 * 1024;
 
+/** Events of the first read. Later ones read twice as many as long as events are small: those of failed revisions have 30 kB each. */
+const firstEvents = 8;
+
 /**
  * Minimum wait before a client reconnects; up to twice as much is added at random, because all clients disconnect at
  * once.
@@ -62,6 +65,7 @@ export class EventStream {
   #position = 0;
   /** Whether events are written as they arrive. */
   #isLive = false;
+  #eventsAtOnce = firstEvents;
   #wake = () => {};
 
   constructor(deps: StreamDeps, filter: StreamFilter) {
@@ -152,10 +156,12 @@ export class EventStream {
     this.#isLive = this.#position >= upTo;
     if (this.#isLive) return false;
     const { db, turn } = this.#deps;
-    const range = { after: this.#position, upTo, limit: pageMax };
+    const range = { after: this.#position, upTo, limit: this.#eventsAtOnce };
     const rows = await turn.take(() => readEvents(db, this.#filter, range));
-    this.#response.write(this.#framesOf(rows));
-    this.#position = rows.length === pageMax ? (rows.at(-1)?.id ?? upTo) : upTo;
+    const text = this.#framesOf(rows);
+    this.#response.write(text);
+    this.#position = rows.length === range.limit ? (rows.at(-1)?.id ?? upTo) : upTo;
+    this.#eventsAtOnce = text.length > logBytesMax ? firstEvents : Math.min(pageMax, 2 * range.limit);
     return true;
   }
 
