@@ -14,20 +14,43 @@ export interface PathFilter {
  */
 const comparisonsMax = 200_000_000;
 
+/** Comparisons between two pauses: some milliseconds. */
+const comparisonsBetweenPauses = 1_000_000;
+
 /** Returns whether a change of these files counts. It does for an unknown set of files (null), and for one too large to compare. */
-export function isRelevantChange(paths: readonly string[] | null, { include, exclude }: PathFilter): boolean {
+export function isRelevantChange(paths: readonly string[] | null, filter: PathFilter): boolean {
+  const steps = comparePaths(paths, filter);
+  let step = steps.next();
+  while (!step.done) step = steps.next();
+  return step.value;
+}
+
+/** Compares like `isRelevantChange`, in steps between which a server can do other work. */
+export function* comparePaths(
+  paths: readonly string[] | null,
+  { include, exclude }: PathFilter,
+): Generator<undefined, boolean> {
   if (paths === null || (include === null && exclude === null)) return true;
   const perPath = [...(include ?? []), ...(exclude ?? [])].reduce((sum, pattern) => sum + pattern.length, 0);
-  const compared = paths.reduce((sum, path) => sum + perPath * path.length * path.split("/").length, 0);
+  const costOf = (path: string) => perPath * path.length * path.split("/").length;
+  const compared = paths.reduce((sum, path) => sum + costOf(path), 0);
   if (compared > comparisonsMax) return true;
   const [wanted, unwanted] = [include, exclude].map((patterns) => {
     const rules = createIgnoreRules();
     if (patterns !== null) rules.add("", patterns.join("\n"), "gitignore");
     return rules;
   });
-  return paths.some(
-    (path) => (include === null || wanted?.ignoresBelow(path, false)) && !unwanted?.ignoresBelow(path, false),
-  );
+  let left = comparisonsBetweenPauses;
+  for (const path of paths) {
+    left -= costOf(path);
+    if (left <= 0) {
+      left = comparisonsBetweenPauses;
+      yield;
+    }
+    const isWanted = include === null || wanted?.ignoresBelow(path, false);
+    if (isWanted && !unwanted?.ignoresBelow(path, false)) return true;
+  }
+  return false;
 }
 
 /** Each star doubles the cost of a hostile pattern. 3 in a part of the path, and 2 across parts, are enough. */

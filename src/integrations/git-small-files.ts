@@ -47,19 +47,14 @@ interface Checkout {
 
 async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Checkout): Promise<void> {
   const inRepository = (...args: string[]) => git.run([`--git-dir=${gitDir}`, ...args]).catch(explainTooMany);
-  const files = (await inRepository("ls-tree", "-r", "-z", "--end-of-options", commitSha))
-    .split("\0")
-    .flatMap((line) => fileIn(line) ?? [])
-    .filter(({ parts }) => parts.length <= limits.depthMax + 1)
-    .sort((a, b) => a.parts.length - b.parts.length)
-    .slice(0, limits.filesMax);
+  const files = await listNearest(git, { gitDir, commitSha, limits });
   // Lists the objects that arrived. Asking for one object by its id would fetch it.
   const listed = await inRepository("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)");
-  const sizes = new Map(listed.split("\n").map((line) => line.split(" ") as [string, string]));
+  const sizes = sizesIn(listed, new Set(files.map(({ objectId }) => objectId)));
   let left = limits.packBytesMax;
   const kept = new Set<TreeFile>();
   for (const file of files) {
-    const bytes = Number(sizes.get(file.objectId) ?? Infinity);
+    const bytes = sizes.get(file.objectId) ?? Infinity;
     if (bytes > limits.fileBytesMax || bytes > left) continue;
     left -= bytes;
     kept.add(file);
@@ -87,10 +82,53 @@ async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Chec
   );
 }
 
+/** What git may list. Names that people chose reach the limit of their number after that of their size. */
+const listedBytesMax = 8 * 1024 * 1024;
+const listedFilesMax = 150_000;
+
+/** Lists the files of a commit that are nearest to the root. They are read as they arrive, so that many do not occupy this process. */
+async function listNearest(git: Git, { gitDir, commitSha, limits }: Omit<Checkout, "directory">): Promise<TreeFile[]> {
+  const byDepth: TreeFile[][] = Array.from({ length: limits.depthMax + 1 }, () => []);
+  let [bytes, files] = [0, 0];
+  await git.each([`--git-dir=${gitDir}`, "ls-tree", "-r", "-z", "--end-of-options", commitSha], (entry) => {
+    bytes += entry.length + 1;
+    files += 1;
+    const depth = depthOf(entry);
+    const file = depth <= limits.depthMax ? fileIn(entry.toString("utf8")) : undefined;
+    if (file !== undefined) byDepth[depth]?.push(file);
+    return bytes <= listedBytesMax && files <= listedFilesMax;
+  });
+  if (bytes > listedBytesMax || files > listedFilesMax) throw tooMany();
+  return byDepth.flat().slice(0, limits.filesMax);
+}
+
+const slash = 0x2f;
+
+/** Returns the number of directories above a file. */
+function depthOf(entry: Buffer): number {
+  let depth = 0;
+  for (let at = entry.indexOf(slash); at !== -1; at = entry.indexOf(slash, at + 1)) depth += 1;
+  return depth;
+}
+
+/** Returns the sizes of some objects in a list of lines, each an id and a size. */
+function sizesIn(listed: string, wanted: ReadonlySet<string>): Map<string, number> {
+  const sizes = new Map<string, number>();
+  for (let from = 0, end = listed.indexOf("\n"); end !== -1; from = end + 1, end = listed.indexOf("\n", from)) {
+    const blank = listed.indexOf(" ", from);
+    const id = listed.slice(from, blank);
+    if (wanted.has(id)) sizes.set(id, Number(listed.slice(blank + 1, end)));
+  }
+  return sizes;
+}
+
 function explainTooMany(error: unknown): never {
   if (!(error instanceof GitFailure) || error.reason !== "TooLarge") throw error;
-  throw new GitFailure("TooLarge", "The commit has too many files to look into. Set the config path and deploy it.");
+  throw tooMany();
 }
+
+const tooMany = () =>
+  new GitFailure("TooLarge", "The commit has too many files to look into. Set the config path and deploy it.");
 
 /** Linux allows 255 bytes for the name of a file. */
 const nameBytesMax = 255;

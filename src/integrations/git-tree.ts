@@ -24,7 +24,7 @@ export async function changedPaths({
       throw error;
     }
     const named = ["diff-tree", "-r", "--name-only", "--no-renames", "-z", "--end-of-options", from, to];
-    return namesIn(await git.run([`--git-dir=${gitDir}`, ...named]));
+    return pathsIn(git, [`--git-dir=${gitDir}`, ...named]);
   });
 }
 
@@ -73,7 +73,28 @@ async function fetchTree(git: Git, commitSha: string): Promise<string> {
 
 async function namesOf(git: Git, gitDir: string, commitSha: string): Promise<string[]> {
   const listed = ["ls-tree", "-r", "--name-only", "-z", "--end-of-options", commitSha];
-  return namesIn(await git.run([`--git-dir=${gitDir}`, ...listed]));
+  return pathsIn(git, [`--git-dir=${gitDir}`, ...listed]);
 }
+
+/** Reads paths as they arrive, so that many do not occupy this process. @throws GitFailure `TooLarge` */
+async function pathsIn(git: Git, args: string[]): Promise<string[]> {
+  const paths: string[] = [];
+  let bytes = 0;
+  await git.each(args, (path) => {
+    bytes += path.length + 1;
+    if (path.length > 0) paths.push(path.toString("utf8"));
+    return bytes <= pathBytesMax && paths.length <= pathsMax;
+  });
+  if (bytes > pathBytesMax || paths.length > pathsMax)
+    throw new GitFailure(
+      "TooLarge",
+      `The repository is too large: git answered with more than ${pathsMax} paths, or 8 MiB.`,
+    );
+  return paths;
+}
+
+/** What git may answer. Paths that people chose reach the limit of their number after that of their size. */
+const pathBytesMax = 8 * 1024 * 1024;
+const pathsMax = 300_000;
 
 const namesIn = (answer: string) => answer.split("\0").filter((name) => name !== "");

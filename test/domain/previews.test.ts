@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { previewDefaults } from "../../src/contract/integrations/git-settings.ts";
 import { nextCommitState } from "../../src/domain/commit-report.ts";
-import { checkPatterns, isRelevantChange } from "../../src/domain/path-filter.ts";
+import { checkPatterns, comparePaths, isRelevantChange } from "../../src/domain/path-filter.ts";
 import { type KnownPreview, type OpenPull, planPreviews } from "../../src/domain/preview-plan.ts";
 import { repositoryKey } from "../../src/domain/repository-key.ts";
 
@@ -107,6 +107,22 @@ test("refuses patterns that are expensive to compare, and no path makes accepted
     assert.equal(isRelevantChange([path], { include: [pattern], exclude: null }), false, pattern);
   }
   assert.ok(performance.now() - began < 2_000);
+});
+
+test("compares many files in short steps, so that a server can do other work meanwhile", () => {
+  const paths = Array.from({ length: 200_000 }, () => "aaaa/bbbb");
+  const filter = { include: ["**/*a*a*b", "**/b*b*a"], exclude: null };
+  let longestMs = 0;
+  const steps = comparePaths(paths, filter);
+  for (let isDone = false, count = 0; !isDone; count += 1) {
+    const beganAt = performance.now();
+    const step = steps.next();
+    // The first step also adds up what there is to compare.
+    if (count > 0) longestMs = Math.max(longestMs, performance.now() - beganAt);
+    isDone = step.done === true;
+    if (step.done) assert.deepEqual([step.value, count > 20], [false, true]);
+  }
+  assert.ok(longestMs < 300, `${longestMs} ms`);
 });
 
 test("counts a push with too many files to compare", () => {

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { after, test } from "node:test";
 import { execa } from "execa";
+import { fetchSmallFiles } from "../../src/integrations/git-small-files.ts";
+import { listFiles } from "../../src/integrations/git-tree.ts";
 import { begin, gitRepository, gitSource, scratch } from "../builds/fixtures.ts";
 import { gzippedTar, type RawEntry } from "../builds/tar-fixture.ts";
 import { startTestServer } from "../support/server.ts";
@@ -64,6 +66,27 @@ test("a commit of a few kilobytes must not expand to millions of files", async (
   const result = await build.result;
   assert.deepEqual([result.ok, !result.ok && result.reason], [false, "FetchFailed"], JSON.stringify(result));
   assert.match(result.ok ? "" : result.message, /more than 1000000 files/);
+});
+
+test("a commit with short names must not make the server list a million of them at once", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  await repository.commit({ a: "" });
+  const tree = async (entry: string) => {
+    const names = Array.from("abcdefghijklmnopqrstuvwxyz0123");
+    const input = names.map((name) => `${entry}\t${name}\n`).join("");
+    return (await execa("git", ["-C", repository.dir, "mktree"], { input })).stdout;
+  };
+  let top = await tree(`100644 blob ${await repository.git("rev-parse", "HEAD:a")}`);
+  for (let depth = 0; depth < 3; depth += 1) top = await tree(`040000 tree ${top}`);
+  const commitSha = await repository.git("commit-tree", "-m", "short names", top);
+  await repository.git("update-ref", "refs/heads/main", commitSha);
+  const remote = { repoUrl: repository.dir, credential: null, allowLocal: true, allowPrivateNetwork: true };
+  const asked = { ...remote, commitSha, timeoutMs: 60_000, signal: AbortSignal.timeout(60_000) };
+  await assert.rejects(listFiles(asked), { reason: "TooLarge", message: /more than 300000 paths/ });
+  const limits = { fileBytesMax: 1_000, filesMax: 10, depthMax: 6, packBytesMax: 1_000_000 };
+  const directory = path.join(place.dir, "small");
+  await assert.rejects(fetchSmallFiles({ ...asked, directory, limits }), { reason: "TooLarge" });
 });
 
 test("a commit must not make git keep more attributes than files have", async () => {

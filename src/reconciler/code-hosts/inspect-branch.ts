@@ -1,6 +1,7 @@
+import { setImmediate as othersWorked } from "node:timers/promises";
 import { backoffMs } from "../../base/backoff.ts";
 import { ApiError } from "../../contract/error.ts";
-import { isRelevantChange } from "../../domain/path-filter.ts";
+import { comparePaths } from "../../domain/path-filter.ts";
 import { repositoryKey } from "../../domain/repository-key.ts";
 import { resolveRef } from "../../integrations/git.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
@@ -142,7 +143,12 @@ async function shouldBuild(
   const filter = { include: settings?.include_paths ?? null, exclude: settings?.exclude_paths ?? null };
   if (filter.include === null && filter.exclude === null) return true;
   const range = { ...remote, from: seen, to: commitSha, signal, timeoutMs: gitTimeoutMs };
-  return isRelevantChange(await outward.hold(() => changedPaths(range), row.tenant_id), filter);
+  const steps = comparePaths(await outward.hold(() => changedPaths(range), row.tenant_id), filter);
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    await othersWorked();
+  }
 }
 
 /** Returns commits that were pushed before the head. They get revisions too, which the newest one supersedes. */
