@@ -1,12 +1,14 @@
 import { memo } from "react";
 import ReactMarkdown, { type Components } from "react-markdown";
 import gfm from "remark-gfm";
+import { isCostlyMarkdown } from "../../agent/costly-markdown.ts";
 
 /**
  * Text of an agent as markdown. HTML in it stays text, links open outside of the console without a referrer, and pictures of
- * other hosts are links, because the console loads nothing from elsewhere.
+ * other hosts are links, because the console loads nothing from elsewhere. A text that takes too long to format stays as it is.
  */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
+  if (isCostlyMarkdown(text)) return <p className="said">{text}</p>;
   return (
     <div className="prose">
       <ReactMarkdown remarkPlugins={plugins} components={components}>
