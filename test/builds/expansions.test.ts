@@ -48,6 +48,13 @@ test("rejects a Dockerfile that names more than 1,000 ports", () => {
     of("ARG ALL=1-65535", "EXPOSE $ALL"),
     of("ENV MARK=-", "ENV ALL=1${MARK}65535", "EXPOSE 80 ${ALL}"),
     of("ENV LAST=65535", "EXPOSE 1-$LAST"),
+    of("ENV ALL=${NONE:-1-65535}", "EXPOSE $ALL"),
+    of("ENV ALL=${NONE:-${NONE:--}}", "EXPOSE 1${ALL}65535"),
+    of("ENV ALL=${NONE:--65535}", "EXPOSE 1$ALL"),
+    // Newer engines can cut the mark out of a text that only looks like a default.
+    of("ENV MARK='${X-'", "EXPOSE 1${MARK#*X}65535"),
+    of("ENV MARK=\\${X-", "EXPOSE 1${MARK#*X}65535"),
+    of("ENV MARK=$${X-", "EXPOSE 1${MARK#*X}65535"),
   ]) {
     refused(dockerfile);
   }
@@ -70,6 +77,8 @@ test("accepts the Dockerfiles of projects, also long ones", () => {
       ...Array.from({ length: 60 }, (_, n) => `ENV ALL_${n}=$NAME_${n}:$NAME_${(n + 1) % 60}`),
     ),
     of("ARG PORT=8000", "EXPOSE ${PORT:-8000} 9000/udp 5000-5010", "EXPOSE $PORT", "expose 443"),
+    of("ENV PORT=${PORT:-8000}", "EXPOSE $PORT"),
+    of("ARG BASE_PORT", "ARG PORT=${BASE_PORT:-8080}", "EXPOSE ${PORT} 9090"),
     of(`ENV B=${kilobyte}`, `RUN echo ${"$B".repeat(500)}`, `CMD ["sh", "-c", "echo ${"$B".repeat(500)}"]`),
     of(`RUN ${"apt-get install -y a-package \\\n && ".repeat(3_000)} true`),
   ]) {

@@ -42,7 +42,8 @@ class Variables {
 
   set(names: Iterable<string>, text: string): void {
     const size = this.sizeOf(text);
-    const mayBeRange = text.includes("-") || this.hasRange(text);
+    const read = isPlain(text) ? withoutDefaults(text) : text;
+    const mayBeRange = read.includes("-") || this.hasRange(text);
     for (const name of names) {
       this.#sizes.set(name, Math.max(size, this.#sizes.get(name) ?? 0));
       if (mayBeRange) this.#ranges.add(name);
@@ -62,16 +63,20 @@ class Variables {
 
 const namesIn = (text: string): string[] => [...text.matchAll(/\$\{?([A-Za-z_]\w*|\d)/g)].map(([, name = ""]) => name);
 
+/** Returns a text without the marks of defaults, which are no ranges: `${PORT:-8000}`. */
+const withoutDefaults = (text: string): string => text.replaceAll(/\$\{\w+:?[-+?]/g, "$X ");
+
+/** Whether every engine reads each `${` as a variable. */
+const isPlain = (text: string): boolean => !/['`\\]|\$\$/.test(text);
+
 /** Returns the number of ports that `EXPOSE` names: too many if a range is not literal. */
 function portsOf(instruction: string, variables: Variables): number {
   if (!/^\s*(?:ONBUILD\s+)*EXPOSE\s/i.test(instruction)) return 0;
   let ports = 0;
-  const rest = instruction
-    .replaceAll(/\$\{\w+:?[-+?]/g, "$X ")
-    .replaceAll(/(?<![\w-])(\d+)-(\d+)(?![\w-])/g, (_, first, last) => {
-      ports += Math.max(1, Number(last) - Number(first) + 1);
-      return "";
-    });
+  const rest = withoutDefaults(instruction).replaceAll(/(?<![\w-])(\d+)-(\d+)(?![\w-])/g, (_, first, last) => {
+    ports += Math.max(1, Number(last) - Number(first) + 1);
+    return "";
+  });
   return rest.includes("-") || variables.hasRange(instruction) ? Infinity : ports;
 }
 
