@@ -1,7 +1,10 @@
 import type { IncomingMessage } from "node:http";
 
-/** Chunks of one turn of the event loop above which a stream has to wait for its next turn. No server writes so many so small ones. */
-const chunksMax = 500;
+/**
+ * Chunks in one read of 64 KiB above which a stream has to wait for its next turn. They have less than 60 bytes each: an event with
+ * one token is longer.
+ */
+const chunksMax = 1_000;
 
 /**
  * Pause between two streams that continue. Taking 64 KiB of tiny chunks occupies the event loop for as long, and requests of others need
