@@ -28,8 +28,12 @@ const mib = 1024 * 1024;
 /** Time for reading a source. Clients wait for 30 s. */
 const readTimeoutMs = 24_000;
 
-/** Time for describing a repository that was read. It takes milliseconds, unless its files were made to take longer. */
-const describeTimeoutMs = 6_000;
+/**
+ * Time for reading and describing a repository, and for describing it at least. That takes milliseconds, unless its files were made to
+ * take longer. It gets all the time that reading has left, because its low priority makes it slow beside builds.
+ */
+const repositoryTimeoutMs = 28_000;
+const describeTimeoutMinMs = 4_000;
 
 /** What detection reads of a repository. Files above 256 KiB are not sources of a server. */
 const repositoryLimits: SmallFileLimits = {
@@ -85,10 +89,13 @@ function addSourceRoute(api: Api, running: Shares): void {
       if (!isOne) throw errors.invalidField("repo_url", "or template_id is needed: send one of the two.");
       if (templateId != null) return inTemplate(templateId, configPath);
       return whileHeld(running, principal, async (directory) => {
+        const beganAt = performance.now();
         const asked = { ...body, repo_url: repoUrl ?? "" };
         const at = await fetchRepository(api.deps, principal, asked, { directory, signal });
         const task = { directory, archive: null, configPath, target: buildTarget };
-        return { ...shown(await describeApart(task, { timeoutMs: describeTimeoutMs, signal })), ...at };
+        const leftMs = repositoryTimeoutMs - (performance.now() - beganAt);
+        const timeoutMs = Math.max(describeTimeoutMinMs, leftMs);
+        return { ...shown(await describeApart(task, { timeoutMs, signal })), ...at };
       });
     },
     answers,
