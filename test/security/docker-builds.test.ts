@@ -160,8 +160,9 @@ describe("attacks from the builds of a workspace on a container engine", { skip:
     const writing = `
       const fs = require("fs");
       const file = fs.openSync("/volume/large", "w");
-      setInterval(() => fs.writeSync(file, Buffer.alloc(4 << 20, 1)), 20);
-      setTimeout(() => process.exit(), 20_000);
+      let left = 250;
+      setInterval(() => left-- > 0 && fs.writeSync(file, Buffer.alloc(4 << 20, 1)), 20);
+      setTimeout(() => process.exit(), 120_000);
     `;
     const dockerfile = [`FROM ${nodeImage}`, "VOLUME /volume", "COPY write.js /", runNode("/write.js")];
     const { result, log } = await build(randomUUID(), dockerfile, { "write.js": writing }, limited);
