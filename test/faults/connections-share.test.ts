@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import pg from "pg";
+import { startWithTwoWorkspaces, type Workspace } from "../security/two-workspaces.ts";
 import { openTestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { postgresSkipped } from "../support/postgres-server.ts";
-import { startWithTwoWorkspaces, type Workspace } from "./two-workspaces.ts";
 
 /** More requests than a server has connections to PostgreSQL. */
 const requestCount = 60;
