@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/eventually.ts";
 import { startWithTwoWorkspaces, type TwoWorkspaces } from "./two-workspaces.ts";
+import { victimIsAnsweredBeside, withoutPause } from "./victim-answers.ts";
 
 /** What one workspace stores, and asks for at once, must not cost the others. */
 let world: TwoWorkspaces;
@@ -131,22 +131,8 @@ test("a workspace that does not read pages of large deployments gets no more of 
   await eventually(status, (one) => one === 200, { timeoutMs: 30_000, what: "an answer after they have left" });
 });
 
-async function othersAreAnsweredDuring(path: string) {
-  const stop = new AbortController();
-  const { signal } = stop;
-  const reading = Array.from({ length: 16 }, async () => {
-    while (!signal.aborted) await ask(path, signal).catch((error: unknown) => assert.ok(signal.aborted, String(error)));
-  });
-  const waitsMs: number[] = [];
-  await world.victim.api.listDeployments({});
-  for (let at = 0; at < 20; at += 1) {
-    const beganAt = performance.now();
-    await world.victim.api.listDeployments({});
-    waitsMs.push(performance.now() - beganAt);
-    await sleep(100);
-  }
-  stop.abort();
-  await Promise.all(reading);
-  const median = waitsMs.toSorted((a, b) => a - b)[10] ?? 0;
-  assert.ok(median < 150, `the median of ${waitsMs.map(Math.round).join(", ")} ms`);
-}
+const othersAreAnsweredDuring = (path: string) =>
+  victimIsAnsweredBeside(
+    world,
+    withoutPause((signal) => ask(path, signal)),
+  );
