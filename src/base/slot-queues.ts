@@ -60,6 +60,20 @@ export class SlotQueues {
     }
   }
 
+  /** Runs a task in a slot of the owner. @param options see `enter` @throws as `enter`, and what the task throws */
+  async run<T>(
+    owner: string,
+    task: () => Promise<T>,
+    { signal, waitedMs = 0 }: { signal: AbortSignal; waitedMs?: number },
+  ): Promise<T> {
+    await this.enter(owner, signal, waitedMs);
+    try {
+      return await task();
+    } finally {
+      this.leave(owner);
+    }
+  }
+
   /** Returns how many slots of the owner are taken. */
   running(owner: string): number {
     return this.#queues.get(owner)?.running ?? 0;

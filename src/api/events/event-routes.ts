@@ -1,6 +1,7 @@
 import { Type } from "typebox";
 import { type Principal, recheckPrincipal } from "../../auth/principal.ts";
 import { type Held, Shares, shareRules } from "../../base/shares.ts";
+import type { SlotQueues } from "../../base/slot-queues.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts";
 import type { LogType } from "../../contract/logs/log.ts";
@@ -20,7 +21,7 @@ import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
 import { compileValidator } from "../validation/validate.ts";
 import { EventStream, type StreamFilter } from "./event-stream.ts";
 import { eventOf } from "./present-event.ts";
-import { StreamTurns } from "./stream-turns.ts";
+import { streamTurns } from "./stream-turns.ts";
 
 type ListCall = Call<typeof operations.listEvents, Principal>;
 type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
@@ -29,7 +30,7 @@ type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
 export function addEventRoutes(api: Api): void {
   const { db } = api.deps;
   const shares = new Shares(shareRules(eventStreamsMax, api.deps.settings.workspaceShare));
-  const streams = { shares, turns: new StreamTurns(db.kind) };
+  const streams = { shares, turns: streamTurns(db.kind) };
 
   route(api, operations.listEvents, async (call) => {
     const { principal, query } = call;
@@ -133,7 +134,7 @@ function hold(streams: Shares, { tenantId, keyId }: Principal): Held {
  */
 async function stream(
   { deps, keyring }: Api,
-  { shares, turns }: { shares: Shares; turns: StreamTurns },
+  { shares, turns }: { shares: Shares; turns: SlotQueues },
   { request, principal, takeOver }: ListCall | DeploymentCall,
   filter: StreamFilter,
 ): Promise<EventPage> {
@@ -150,15 +151,13 @@ async function stream(
   };
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
-  const turn = turns.join(principal.tenantId);
-  const opened = new EventStream({ db, logger, feed, turn, isAllowed, heartbeatMs }, filter);
+  const opened = new EventStream({ db, logger, feed, turns, isAllowed, heartbeatMs }, filter);
   deps.metrics.eventStreams.set(shares.held);
   try {
     const first = await opened.open();
     await opened.run(takeOver(streamHeaders), first);
   } finally {
     held.release();
-    turn.leave();
     deps.metrics.eventStreams.set(shares.held);
   }
   return { events: [], position: "" };

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import type { SlotQueues } from "../../base/slot-queues.ts";
 import type { LogType } from "../../contract/logs/log.ts";
 import { slowReaderTimeoutMs } from "../../domain/limits.ts";
 import type { Db } from "../../store/engine/database.ts";
@@ -9,7 +10,6 @@ import { findLastLogIds, readLogEntries } from "../../store/logs/log-entries.ts"
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { logEntryOf } from "../logs/present-log-entry.ts";
 import { eventOf } from "./present-event.ts";
-import type { StreamTurn } from "./stream-turns.ts";
 
 /** What one client subscribed to. */
 export interface StreamFilter extends EventFilter {
@@ -26,8 +26,8 @@ export interface StreamDeps {
   feed: EventFeed;
   logger: Logger;
   heartbeatMs: number;
-  /** Reads in turn with the other streams of the workspace. */
-  turn: Pick<StreamTurn, "take">;
+  /** In which the streams of a workspace read. */
+  turns: SlotQueues;
   /** Returns whether the client may still read; checked with every heartbeat. */
   isAllowed(): Promise<boolean>;
 }
@@ -155,9 +155,9 @@ export class EventStream {
     // No code runs between this check and the next event of the feed, so no event can be missed.
     this.#isLive = this.#position >= upTo;
     if (this.#isLive) return false;
-    const { db, turn } = this.#deps;
+    const { db } = this.#deps;
     const range = { after: this.#position, upTo, limit: this.#eventsAtOnce };
-    const rows = await turn.take(() => readEvents(db, this.#filter, range));
+    const rows = await this.#inTurn(() => readEvents(db, this.#filter, range));
     const text = this.#framesOf(rows);
     this.#response.write(text);
     this.#position = rows.length === range.limit ? (rows.at(-1)?.id ?? upTo) : upTo;
@@ -178,8 +178,8 @@ export class EventStream {
       order: "asc" as const,
       ...{ revisionId: null, levelMin: null, query: null, startAt: null, endAt: null },
     };
-    const { db, turn } = this.#deps;
-    const { rows, isFull } = await turn.take(() => readLogEntries(db, filter, logBytesMax));
+    const { db } = this.#deps;
+    const { rows, isFull } = await this.#inTurn(() => readLogEntries(db, filter, logBytesMax));
     let text = "";
     for (const row of rows) {
       log.after = row.id;
@@ -188,6 +188,10 @@ export class EventStream {
     if (isFull) log.isNew = true;
     this.#response.write(text);
     return true;
+  }
+
+  #inTurn<T>(read: () => Promise<T>): Promise<T> {
+    return this.#deps.turns.run(this.#filter.tenantId, read, { signal: this.#ending.signal });
   }
 
   #watchLogs(): () => void {

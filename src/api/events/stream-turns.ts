@@ -1,42 +1,23 @@
+import { SlotQueues } from "../../base/slot-queues.ts";
+import { errors } from "../../contract/error.ts";
+import { eventStreamsMax } from "../../domain/limits.ts";
 import type { Db } from "../../store/engine/database.ts";
-import { Turns } from "../logs/turns.ts";
 
 /** Reads of the streams of one workspace that run at the same time. The embedded database has one session. */
 const atOnceOf: Record<Db["kind"], number> = { embedded: 1, postgres: 4 };
 
-/** Reads in turn with the other streams of the workspace, until it leaves. */
-export interface StreamTurn {
-  take<T>(read: () => Promise<T>): Promise<T>;
-  leave(): void;
-}
+/** All streams of the largest workspace have read once within a minute, also when all of them read long logs. */
+const waitMaxMs = 120_000;
 
 /**
  * Lets the streams of one workspace read in turn. 300 of them that read a long log from its start made a request of another workspace
- * wait for 0.7 s in the median.
+ * wait for 0.7 s in the median. Each stream waits for one read at a time, so that none overtakes the others. A stream that waits for too
+ * long ends, and its client continues from its cursor.
  */
-export class StreamTurns {
-  readonly #atOnce: number;
-  readonly #byWorkspace = new Map<string, { lanes: Turns[]; streams: number }>();
-  #joined = 0;
-
-  constructor(database: Db["kind"]) {
-    this.#atOnce = atOnceOf[database];
-  }
-
-  join(workspaceId: string): StreamTurn {
-    const known = this.#byWorkspace.get(workspaceId);
-    const workspace = known ?? { lanes: Array.from({ length: this.#atOnce }, () => new Turns()), streams: 0 };
-    this.#byWorkspace.set(workspaceId, workspace);
-    workspace.streams += 1;
-    this.#joined += 1;
-    const lane = workspace.lanes[this.#joined % this.#atOnce] as Turns;
-    const stream = String(this.#joined);
-    return {
-      take: (read) => lane.take(stream, read),
-      leave: () => {
-        workspace.streams -= 1;
-        if (workspace.streams === 0) this.#byWorkspace.delete(workspaceId);
-      },
-    };
-  }
-}
+export const streamTurns = (database: Db["kind"]): SlotQueues =>
+  new SlotQueues({
+    slots: atOnceOf[database],
+    waitingMax: eventStreamsMax,
+    waitMaxMs,
+    refusal: () => errors.tooManyRequests(1),
+  });

@@ -9,7 +9,7 @@ import {
   searchedLength,
   searchLogStep,
 } from "../../store/logs/search-logs.ts";
-import { Turns } from "./turns.ts";
+import type { SearchTurns } from "./search-turns.ts";
 
 export interface LinesToSearch extends Pick<LogStep, "tenantId" | "query" | "startAt" | "limit" | "stepMs"> {
   /** Only lines before this position. */
@@ -48,15 +48,12 @@ const searchMsMax = 2_000;
 /** A response with more bytes of messages ends there. */
 const foundBytesMax = 8 * 1024 * 1024;
 
-/** One statement of all searches runs at a time, so that many searches are slow and nothing else is. */
-const turns = new Turns();
-
 /**
  * Searches the newest lines before a position, in short statements with pauses, so that other statements get half of the
  * time of the embedded database. Without counts, it ends when `limit` lines are found.
  */
 export async function searchLines(
-  db: Db,
+  { db, turns }: { db: Db; turns: SearchTurns },
   { from, limit: wanted, signal, ...search }: LinesToSearch,
 ): Promise<SearchedLines> {
   const beganAt = performance.now();
@@ -70,13 +67,14 @@ export async function searchLines(
   while (!signal.aborted) {
     const asked = Math.min(lines, logSearchLinesMax - result.read);
     const left = limit - result.found.length;
-    const { step, tookMs } = await turns.take(search.tenantId, async () => {
+    const read = async () => {
       const stepAt = performance.now();
       const step = await searchLogStep(db, { ...search, before, lines: asked, bytes: Math.floor(bytes), limit: left });
       const tookMs = performance.now() - stepAt;
       await sleep(Math.min(stepMs, tookMs), undefined, { signal }).catch(() => undefined);
       return { step, tookMs };
-    });
+    };
+    const { step, tookMs } = await turns.take(search.tenantId, read, signal);
     result.read += step.read;
     result.matches += step.matches;
     result.found.push(...step.found);

@@ -7,6 +7,7 @@ import { findDeploymentsNamed, type LogPosition, type ResolvedLogQuery } from ".
 import { type Api, route } from "../http/route.ts";
 import { countsOf, foundLogEntryOf } from "./present-search.ts";
 import { searchLines } from "./search-lines.ts";
+import { SearchTurns } from "./search-turns.ts";
 
 const hourMs = 3_600_000;
 
@@ -16,19 +17,23 @@ const newest: LogPosition = { atMs: Date.UTC(9_999, 0), id: 0 };
 /** Adds the search over the logs of all deployments of a workspace. */
 export function addSearchRoutes(api: Api): void {
   const { db } = api.deps;
+  const turns = new SearchTurns();
   route(api, operations.searchLogs, async ({ principal, query, signal }) => {
     const resolved = await resolvedQuery(db, principal.tenantId, query.query ?? "");
     const { startAt, endAt } = rangeOf(query, db.now());
     const stepMs = query.counts ? stepOf(startAt.getTime(), (endAt ?? db.now()).getTime()) : null;
-    const search = await searchLines(db, {
-      tenantId: principal.tenantId,
-      query: resolved,
-      startAt,
-      from: cursorOf(query.cursor) ?? { atMs: endAt?.getTime() ?? newest.atMs, id: 0 },
-      limit: query.limit,
-      stepMs,
-      signal,
-    });
+    const search = await searchLines(
+      { db, turns },
+      {
+        tenantId: principal.tenantId,
+        query: resolved,
+        startAt,
+        from: cursorOf(query.cursor) ?? { atMs: endAt?.getTime() ?? newest.atMs, id: 0 },
+        limit: query.limit,
+        stepMs,
+        signal,
+      },
+    );
     const timeOf = (position: LogPosition | null) => new Date(position?.atMs ?? startAt.getTime()).toISOString();
     return {
       logs: search.found.map(foundLogEntryOf),

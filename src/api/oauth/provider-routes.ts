@@ -102,10 +102,8 @@ function addDiscoveryRoute(api: Api, oauth: OAuthDeps, shown: (row: ProviderRow)
     api,
     operations.discoverMcpProvider,
     async ({ principal, body, signal, responseRow }) => {
-      await discoveries.enter(principal.tenantId, signal);
-      const row = await discoveredProvider(api.deps, oauth, principal.organizationId, body).finally(() =>
-        discoveries.leave(principal.tenantId),
-      );
+      const discover = () => discoveredProvider(api.deps, oauth, principal.organizationId, body);
+      const row = await discoveries.run(principal.tenantId, discover, { signal });
       await insertProvider(api.deps.db, principal, row, responseRow(shown(row)));
       return shown(row);
     },
