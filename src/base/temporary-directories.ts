@@ -1,6 +1,7 @@
-import { lstat, readdir, rm } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { removeTree } from "./remove-tree.ts";
 
 /** Every operation with a temporary directory ends within minutes, so an older directory is of a server that was killed. */
 const abandonedAfterMs = 24 * 3_600_000;
@@ -12,6 +13,6 @@ export async function removeAbandonedDirectories(prefixes: readonly string[]): P
     const directory = path.join(tmpdir(), name);
     const found = await lstat(directory).catch(() => null);
     if (found === null || Date.now() - found.mtimeMs < abandonedAfterMs) continue;
-    await rm(directory, { recursive: true, force: true }).catch(() => {});
+    await removeTree(directory).catch(() => {});
   }
 }

@@ -1,15 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { childEnvironment } from "../base/child-environment.ts";
+import { removeTree } from "../base/remove-tree.ts";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
 import { explainGit, GitFailure, type GitRemote, gitMissing, objectMibMax, shownUrl, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
-import { watchSize } from "./watch-size.ts";
+import { watchedFilesMax, watchSize } from "./watch-size.ts";
 
 /** Begins the names of the temporary directories of git. */
 export const gitPrefix = "pierhead-git-";
@@ -40,7 +41,7 @@ export async function withGit<T>(
   const full = new AbortController();
   const signal = AbortSignal.any([remote.signal, deadline, full.signal]);
   const scratchDir = await mkdtemp(path.join(tmpdir(), gitPrefix));
-  const watch = Number.isFinite(bytesMax) ? watchSize(scratchDir, bytesMax, () => full.abort()) : undefined;
+  const endWatch = Number.isFinite(bytesMax) ? watchSize(scratchDir, bytesMax, () => full.abort()) : undefined;
   let ssh: Ssh | undefined;
   try {
     const { url, protocols, pinned, ssh: target } = await checkUrl(remote);
@@ -86,9 +87,9 @@ export async function withGit<T>(
     if (deadline.aborted) throw timedOut(remote, error);
     throw error;
   } finally {
-    clearInterval(watch);
+    endWatch?.();
     await ssh?.close();
-    await rm(scratchDir, { recursive: true, force: true, maxRetries: 3 });
+    await removeTree(scratchDir);
   }
 }
 
@@ -111,7 +112,7 @@ const storedBytesMax = 1024 * 1024 * 1024;
 const tooLarge = ({ repoUrl }: GitRemote, bytesMax: number) =>
   new GitFailure(
     "TooLarge",
-    `${shownUrl(repoUrl)} sends more than ${Math.floor(bytesMax / 1024 / 1024)} MiB, which is too large to look into.`,
+    `${shownUrl(repoUrl)} sends more than ${Math.floor(bytesMax / 1024 / 1024)} MiB or ${watchedFilesMax} branches and tags, which is too large to look into.`,
   );
 
 interface GitCall {

@@ -41,7 +41,11 @@ const line = (content: string | Buffer) => {
 const band = (bytes: Buffer) => line(Buffer.concat([Buffer.from([1]), bytes]));
 
 /** Runs `act` with the URL of a code host that answers each fetch with a pack of its own. */
-async function withHost<T>(send: (response: ServerResponse) => void, act: (repoUrl: string) => Promise<T>): Promise<T> {
+async function withHost<T>(
+  send: (response: ServerResponse) => void,
+  act: (repoUrl: string) => Promise<T>,
+  refs = line(`${commitSha} refs/heads/main\n`),
+): Promise<T> {
   const host = createServer(async (request, response) => {
     let asked = "";
     for await (const chunk of request) asked += String(chunk);
@@ -52,8 +56,7 @@ async function withHost<T>(send: (response: ServerResponse) => void, act: (repoU
       return void response.end(
         Buffer.concat([line("# service=git-upload-pack\n"), Buffer.from("0000"), ...features, Buffer.from("0000")]),
       );
-    if (asked.includes("command=ls-refs"))
-      return void response.end(Buffer.concat([line(`${commitSha} refs/heads/main\n`), Buffer.from("0000")]));
+    if (asked.includes("command=ls-refs")) return void response.end(Buffer.concat([refs, Buffer.from("0000")]));
     if (asked.includes("deepen"))
       response.write(Buffer.concat([line("shallow-info\n"), line(`shallow ${commitSha}`), Buffer.from("0001")]));
     response.write(line("packfile\n"));
@@ -139,4 +142,31 @@ test("a code host that sends without end must not fill the disk of the server", 
       });
     },
   );
+});
+
+test("a code host with many branches must not occupy the server that counts what git stores", async () => {
+  const names = Array.from({ length: 20_000 }, (_, at) => `refs/heads/${commitSha}${at}`);
+  const refs = Buffer.concat(names.map((name) => line(`${commitSha} ${name}\n`)));
+  const objects = Buffer.concat([packHead(2), packed(1, commit), packed(2, tree)]);
+  const pack = Buffer.concat([objects, createHash("sha1").update(objects).digest()]);
+  let longestMs = 0;
+  const used = () => (process.threadCpuUsage().user + process.threadCpuUsage().system) / 1_000;
+  let last = used();
+  const watch = setInterval(() => {
+    longestMs = Math.max(longestMs, used() - last);
+    last = used();
+  }, 1);
+  await withHost(
+    (response) => response.end(Buffer.concat([band(pack), Buffer.from("0000")])),
+    async (repoUrl) => {
+      for (const call of calls(repoUrl).slice(0, 2)) {
+        const found = await call().catch((error: { reason: string }) => error.reason);
+        // A slow disk does not take so many in time.
+        if (found !== "Timeout") assert.deepEqual(found, { commitSha, refKind: "commit" });
+      }
+    },
+    refs,
+  );
+  clearInterval(watch);
+  assert.ok(longestMs < 400, `${longestMs} ms`);
 });

@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Principal } from "../../auth/principal.ts";
+import { removeTree } from "../../base/remove-tree.ts";
 import { type Held, Shares, shareRules } from "../../base/shares.ts";
 import { describeApart } from "../../builds/detect/describe-apart.ts";
 import { describeSource, type SourceDescription } from "../../builds/detect/describe-source.ts";
@@ -145,7 +146,7 @@ async function whileHeld<T>(
     try {
       return await work(directory);
     } finally {
-      await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+      await removeTree(directory);
     }
   } finally {
     held.release();

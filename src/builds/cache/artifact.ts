@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { type Dirent, lstatSync } from "node:fs";
-import { readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { readdir, readFile, rename, stat } from "node:fs/promises";
 import path from "node:path";
+import { removeTree } from "../../base/remove-tree.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BuildRequest, BuildSource, BuildTarget } from "../build.ts";
 import { toolchainVersion } from "../node/toolchain.ts";
@@ -101,7 +102,7 @@ export async function removeArtifact(directory: string): Promise<void> {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
     throw error;
   }
-  await rm(trash, { recursive: true, force: true, maxRetries: 3 });
+  await removeTree(trash);
 }
 
 const trashMark = ".removed-";
@@ -114,7 +115,7 @@ export async function listArtifacts(
   const found = await Promise.all(
     names.map(async (name) => {
       const directory = path.join(artifactsDir, name);
-      if (name.includes(trashMark)) await rm(directory, { recursive: true, force: true });
+      if (name.includes(trashMark)) await removeTree(directory);
       const manifest = await stat(path.join(directory, artifactManifestName)).catch(() => null);
       return manifest === null || name.includes(".") ? [] : [{ key: name, directory, builtAt: manifest.mtime }];
     }),

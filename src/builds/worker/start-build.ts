@@ -1,9 +1,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { readdir, rm } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { removeTree } from "../../base/remove-tree.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../build.ts";
 import { type FailedResult, failureLine } from "../failed-result.ts";
@@ -82,7 +83,7 @@ export async function removeWorkDirs(workRoot: string, buildId: string): Promise
 const buildIdOf = (name: string) => name.split(".")[0] ?? "";
 
 async function removeAll(directory: string, names: string[]): Promise<void> {
-  await Promise.all(names.map((name) => rm(path.join(directory, name), { recursive: true, force: true })));
+  for (const name of names) await removeTree(path.join(directory, name));
 }
 
 class WatchedBuild implements RunningBuild {
@@ -188,7 +189,7 @@ class WatchedBuild implements RunningBuild {
     try {
       await this.#kill();
       if (this.#said === undefined) await this.#closeNetwork();
-      await rm(this.#request.workDir, { recursive: true, force: true, maxRetries: 5 });
+      await removeTree(this.#request.workDir);
     } catch (error) {
       return died(`it could not be cleaned up: ${describeError(error)}`, []);
     }
