@@ -33,7 +33,14 @@ environment, and the environment goes before the context. \`pierhead whoami\` sh
 The key is that of \`--api-key-file\`, then \`PIERHEAD_API_KEY\`, then the one that is stored for this server. A stored key is only sent
 to the server that it was stored for. \`PIERHEAD_API_KEY\` is only sent to \`PIERHEAD_URL\` if that is set, and never with \`--context\`. If
 only \`PIERHEAD_API_KEY\` is set, the current context is not used. Contexts are in \`~/.config/pierhead/contexts.json\` (mode 0600);
-\`XDG_CONFIG_HOME\` or \`PIERHEAD_CONFIG_DIR\` moves the file.`;
+\`XDG_CONFIG_HOME\` or \`PIERHEAD_CONFIG_DIR\` moves the file.
+
+## Name of a deployment
+
+Without \`--name\`, \`pierhead deploy DIR\` takes \`name\` of the configuration, that of \`package.json\`, or the name of the directory. The
+command remembers in \`directories.json\`, beside the contexts, which directory of this machine it deployed under a name. It refuses
+to replace that agent by the project of another directory until \`--name\` says that this is meant. A directory that was moved, and
+another clone of the same repository, count as the same project.`;
 
 /** Lists every command below the headings of `pierhead --help`, with a link to its section. */
 function overview(): string[] {

@@ -256,7 +256,10 @@ test("keeps all variables that are changed concurrently", async () => {
     cli(["env", "import", "shared", "more.env", "--no-wait"], { cwd: files.directory }),
     cli(["deploy", "node-server", "--name", "shared", "--env-from", "more.env", "--no-wait"], { cwd: files.directory }),
   ]);
-  for (const { code, stderr } of changes) assert.equal(code, 8, stderr);
+  for (const { code, stderr } of changes) {
+    // A revision that waits in the queue is superseded by that of the next change, sometimes before its command has seen it.
+    assert.ok(code === 8 || (code === 2 && /was skipped/.test(stderr)), stderr);
+  }
   const { stdout } = await cli(["env", "list", "shared", "--json"]);
   const { variables } = JSON.parse(stdout) as { variables: { name: string }[] };
   assert.deepEqual(

@@ -67,7 +67,8 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
     argv,
     env: {
       PIERHEAD_DATA_DIR: path.join(tmpdir(), "pierhead-no-such-data-dir"),
-      PIERHEAD_CONFIG_DIR: path.join(tmpdir(), "pierhead-no-such-config-dir"),
+      // Nothing can be stored there.
+      PIERHEAD_CONFIG_DIR: path.join("/dev/null", "config"),
       ...options.env,
     },
     cwd: options.cwd ?? tmpdir(),

@@ -11,6 +11,7 @@ import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { refuseOtherProject, rememberPlace } from "./deployed-from.ts";
 import { describeRevision } from "./describe-revision.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName, nameTaken } from "./find-deployment.ts";
@@ -33,6 +34,11 @@ export async function deployDirectory(session: Session, directory: string, optio
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   if (options.envFrom === undefined) await offerEnvFile(session, project);
 
+  const configDirectory = path.dirname(path.join(project.root, project.configPath));
+  if (options.name === undefined) {
+    const existing = await findByName(await session.client(), name, signal);
+    if (existing !== undefined) await refuseOtherProject(session.context, existing, configDirectory);
+  }
   if (options.dryRun) return dryRun(session, { name, project, variables, options });
 
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
@@ -49,6 +55,7 @@ export async function deployDirectory(session: Session, directory: string, optio
 
     steps.begin("Upload");
     const patched = await sendArchive(session, archive, { name, project, variables, options });
+    await rememberPlace(session.context, patched.id, configDirectory);
     steps.note(describeRevision(patched).replace(/^upload /, ""));
     await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
   } finally {
