@@ -98,8 +98,8 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
       return recordBranchPoll(db, { ...branch, messageCount: 0, handled: [], nextInMs: 60_000, error: null });
     },
     receiveHostMessage: (db) => {
-      const event = { repoKeys: ["key"], branch: "main", commitSha: null };
-      return receiveHostMessage(db, { names: ["1"], events: [event], integration: null });
+      const event = { branch: "main", commitSha: null };
+      return receiveHostMessage(db, { names: ["1"], repoKeys: ["key"], events: [event], integration: null });
     },
     listPreviews: (db) => listPreviews(db, id),
     recordPreview: (db) => recordPreview(db, { parentId: id, number: 1, tenantId: id, deploymentId: id, headSha: "" }),

@@ -91,7 +91,9 @@ const pushedMax = 200;
 export interface HostMessage {
   /** Ids of the message; one that was received before is ignored. */
   names: readonly string[];
-  events: readonly { repoKeys: readonly string[]; branch: string; commitSha: string | null }[];
+  /** All keys of its repository. */
+  repoKeys: readonly string[];
+  events: readonly { branch: string; commitSha: string | null }[];
   /** null: from the GitHub App, which concerns all workspaces; otherwise the integration whose secret signed it. */
   integration: { tenantId: string; id: string } | null;
 }
@@ -100,19 +102,14 @@ export interface HostMessage {
  * Makes polls due for the branches in a message, in one transaction with recording the message.
  * @returns how many deployments are polled; undefined: the message was received before.
  */
-export async function receiveHostMessage(
-  db: Db,
-  { names, events, integration }: HostMessage,
-): Promise<number | undefined> {
-  const digests = names.map((name) => createHash("sha256").update(name).digest());
+export async function receiveHostMessage(db: Db, message: HostMessage): Promise<number | undefined> {
+  const digests = message.names.map((name) => createHash("sha256").update(name).digest());
   const pollCount = await db.transaction(async (trx) => {
     const { rows } = await trx.query(sql`
       insert into host_deliveries (digest) select * from unnest(${digests}::bytea[]) on conflict do nothing
       returning 1`);
     if (rows.length < digests.length) return undefined;
-    let polls = 0;
-    for (const event of events) polls += await scheduleBranchPolls(trx, event, integration);
-    return polls;
+    return scheduleBranchPolls(trx, message);
   });
   if (pollCount === undefined || pollCount === 0) return pollCount;
   db.reached("push received");
@@ -120,21 +117,26 @@ export async function receiveHostMessage(
   return pollCount;
 }
 
-async function scheduleBranchPolls(
-  trx: Trx,
-  { repoKeys, branch, commitSha }: HostMessage["events"][number],
-  integration: HostMessage["integration"],
-): Promise<number> {
+async function scheduleBranchPolls(trx: Trx, { repoKeys, events, integration }: HostMessage): Promise<number> {
+  const branches = events.map(({ branch }) => branch);
+  const commits = events.map(({ commitSha }) => commitSha);
   const { rows } = await trx.query(sql`
-    with notified as (
-      update branch_watches w
-         set look_at = now(), told = w.told + 1,
-             pushed = case when ${commitSha}::text is null or ${commitSha} = any(w.pushed) or cardinality(w.pushed) >= ${pushedMax}
-                           then w.pushed else array_append(w.pushed, ${commitSha}) end
-        from deployments d
-       where w.repo_key = any(${[...repoKeys]}::text[]) and w.ref = ${branch} and d.id = w.deployment_id
+    with named as (
+      select branch, array_agg(sha order by n) filter (where sha is not null) as shas
+        from unnest(${branches}::text[], ${commits}::text[]) with ordinality as e (branch, sha, n) group by branch
+    ), followed as (
+      select w.deployment_id, n.shas from branch_watches w join named n on n.branch = w.ref
+        join deployments d on d.id = w.deployment_id
+       where w.repo_key = any(${[...repoKeys]}::text[])
          and (${integration === null} or (w.tenant_id = ${integration?.tenantId ?? null}::uuid
               and d.source_config ->> 'integration_id' = ${integration?.id ?? null}::text))
+       order by w.deployment_id for update of w
+    ), notified as (
+      update branch_watches w
+         set look_at = now(), told = w.told + 1,
+             pushed = (w.pushed || array(select sha from unnest(f.shas) with ordinality as s (sha, n)
+                                          where sha <> all(w.pushed) group by sha order by min(n)))[1:${pushedMax}]
+        from followed f where w.deployment_id = f.deployment_id
       returning w.deployment_id
     ), ${enqueued("notified")}
     select deployment_id from notified`);
