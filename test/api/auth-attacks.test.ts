@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "../../src/store/engine/sql.ts";
+import { startOAuthServer } from "../support/oauth-server.ts";
 import { assertPlainRefusal, canary, startAuthFixture } from "./auth-fixture.ts";
 
 const w = await startAuthFixture();
@@ -390,4 +391,48 @@ test("returns a pending sign-in whose code goes to an application only to the ke
     "an agent's own sign-in belongs to the workspace",
   );
   assert.ok(!(await isShared({ redirect_uri, user_id: "bob" })));
+});
+
+test("a provider of another organization with the same name gets no codes of this one", async () => {
+  await using theirs = await startOAuthServer();
+  const key = t.stranger.adminKey;
+  const provider_id = `p-${crypto.randomUUID()}`;
+  const endpointsOf = (url: string) => ({ auth_url: `${url}/authorize`, token_url: `${url}/token` });
+  const create = async (url: string, more: { key?: string } = {}) => {
+    const fields = { provider_id, name: "Example", client_id: "public", ...endpointsOf(url) };
+    const { status, body, text } = await w.post("/v2/auth/providers", fields, more);
+    assert.equal(status, 200, text);
+    return body.redirect_uri as string;
+  };
+  const change = async (fields: object) => {
+    const url = `/v2/auth/providers/${provider_id}`;
+    const { status, body, text } = await t.ask({ method: "PATCH", url, payload: fields, key });
+    assert.equal(status, 200, text);
+    return body.redirect_uri as string;
+  };
+  /** Their sign-in, whose user is sent to the provider of this organization instead, and comes back to its redirect URI. */
+  const attack = async () => {
+    const { state } = await w.begin(provider_id, { user_id: "mallory", force_new: true }, { key });
+    assertPlainRefusal(await w.comeBack(provider_id, { code: `${canary}-code`, state }));
+    assert.deepEqual(theirs.calls, []);
+  };
+
+  const ours = await create(as.url);
+  assert.match(ours, new RegExp(`/${provider_id}$`));
+  const other = await create(theirs.url, { key });
+  assert.notEqual(other, ours);
+  await attack();
+  const { url, state } = await w.begin(provider_id, { user_id: "mallory", force_new: true }, { key });
+  assert.equal(new URL(url).searchParams.get("redirect_uri"), other);
+  assert.equal((await w.comeBack(other.split("/").at(-1) as string, { code: "theirs", state })).status, 200);
+  theirs.calls.length = 0;
+
+  // Both may have the name at one server, until one of them moves. The other one's address never changes.
+  assert.equal((await t.ask({ method: "DELETE", url: `/v2/auth/providers/${provider_id}`, key })).status, 200);
+  assert.equal(await create(as.url, { key }), ours);
+  assert.notEqual(await change(endpointsOf(theirs.url)), ours);
+  await attack();
+  assert.notEqual(await change(endpointsOf(as.url)), ours);
+  assert.equal((await t.ask({ url: `/v2/auth/providers/${provider_id}` })).body.redirect_uri, ours);
+  await w.connect(provider_id);
 });

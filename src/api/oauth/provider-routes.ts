@@ -52,8 +52,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
       fields: { ...fields, ...notDiscovered },
       secret: body.client_secret ?? null,
     });
-    await insertProvider(db, principal, row, null);
-    return shown(row);
+    return shown(await insertProvider(db, principal, row, null));
   });
 
   addDiscoveryRoute(api, oauth, shown);
@@ -146,7 +145,10 @@ async function discoveredProvider(
   // Check the name before registering a client there.
   if ((await findProvider(db, organizationId, providerId)) !== undefined) throw errors.oauthProviderTaken(providerId);
   const id = randomUUID();
-  const redirectUri = callbackUrlOf({ id, provider_id: providerId, is_dynamic_client: true }, settings);
+  const redirectUri = callbackUrlOf(
+    { id, provider_id: providerId, is_dynamic_client: true, has_own_callback: false },
+    settings,
+  );
   const { allowPrivateNetwork } = settings;
   const found = await discoverMcpProvider(fetch, {
     name,

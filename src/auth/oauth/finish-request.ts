@@ -98,9 +98,16 @@ async function finishClaimed(deps: OAuthDeps, claimed: Claimed): Promise<Request
   }
 }
 
-/** @throws OAuthFailure when the response came to another provider's address, or the provider was changed. */
+/**
+ * A browser must arrive at the very redirect URI of its sign-in. An application names the provider.
+ * @throws OAuthFailure when the response came to another provider's address, or the provider was changed.
+ */
 function checkAddressee({ callback, request, provider }: Claimed): void {
-  if (callback.provider !== provider.provider_id && callback.provider !== provider.id) {
+  const isAddressed =
+    callback.by === "browser"
+      ? request.redirect_uri.endsWith(`/${encodeURIComponent(callback.provider)}`)
+      : callback.provider === provider.provider_id || callback.provider === provider.id;
+  if (!isAddressed) {
     const because = "The response arrived at the address of another provider.";
     throw new OAuthFailure("refused", "issuer_mismatch", because);
   }

@@ -90,44 +90,69 @@ export function draftProvider(sealer: Sealer, organizationId: string, made: NewP
     organization_id: organizationId,
     provider_id: made.providerId,
     ...sealedSecret(sealer, { id: made.id, organization_id: organizationId }, made.secret),
+    has_own_callback: false,
     created_at: at,
     updated_at: at,
   };
 }
 
-/** Writes a provider. @throws ApiError 409 `oauthProviderTaken`, 400 `tooManyOAuthProviders` */
+/**
+ * Writes a provider, and decides which redirect URI it has.
+ * @returns the row that was written.
+ * @throws ApiError 409 `oauthProviderTaken`, 400 `tooManyOAuthProviders`
+ */
 export async function insertProvider(
   db: Db,
   owner: Owner,
   row: ProviderRow,
   kept: SealedResponse | null,
-): Promise<void> {
+): Promise<ProviderRow> {
   const { auth_url, token_url, client_id } = row;
   try {
-    await db.transaction(async (trx) => {
+    return await db.transaction(async (trx) => {
       await checkLimit(trx, row.organization_id);
+      const isShared = await sharesName(trx, row);
       await trx.query(sql`
       with provider as (
         insert into oauth_providers (id, organization_id, provider_id, name, client_id, secret_key_id, sealed_secret,
           auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method, authorization_params,
           allowed_redirect_uris, default_redirect_uri, issuer, names_issuer, revocation_url, mcp_server_url,
-          resource, is_dynamic_client, scopes_supported, created_at, updated_at)
+          resource, is_dynamic_client, scopes_supported, has_own_callback, created_at, updated_at)
         values (${row.id}, ${row.organization_id}, ${row.provider_id}, ${row.name}, ${client_id}, ${row.secret_key_id},
           ${row.sealed_secret}, ${auth_url}, ${token_url}, ${row.uses_pkce}, ${row.provider_type},
           ${row.token_endpoint_auth_method}, ${JSON.stringify(row.authorization_params)},
           ${JSON.stringify(row.allowed_redirect_uris)}, ${row.default_redirect_uri}, ${row.issuer}, ${row.names_issuer},
           ${row.revocation_url}, ${row.mcp_server_url}, ${row.resource}, ${row.is_dynamic_client},
-          ${row.scopes_supported === null ? null : JSON.stringify(row.scopes_supported)}, ${row.created_at},
-          ${row.updated_at})
+          ${row.scopes_supported === null ? null : JSON.stringify(row.scopes_supported)}, ${isShared},
+          ${row.created_at}, ${row.updated_at})
       ), kept as (${insertedResponse(kept)})
       ${auditedProvider(owner, row, { action: "oauth_provider.create", details: { auth_url, token_url, client_id } })}
     `);
+      return { ...row, has_own_callback: isShared };
     });
   } catch (error) {
     if (isUniqueViolation(error, "oauth_providers_name")) throw errors.oauthProviderTaken(row.provider_id);
     throw error;
   }
 }
+
+/**
+ * Reports whether another organization has a provider of this name at another server, whose redirect URI has the name. With the same
+ * URI, each server could get the codes of the other one (mix-up; RFC 9700, section 4.4). Once this is true for a provider it stays, so
+ * no other organization changes an address that is registered somewhere.
+ */
+async function sharesName(trx: Trx, row: ProviderRow): Promise<boolean> {
+  if (row.is_dynamic_client) return false;
+  // Of two concurrent changes the second one sees the first. The embedded database runs one transaction at a time.
+  await trx.query(sql`select pg_advisory_xact_lock(${nameLock}, hashtext(${row.provider_id}))`);
+  const { rows } = await trx.query<{ token_url: string }>(sql`
+    select distinct token_url from oauth_providers
+     where provider_id = ${row.provider_id} and organization_id <> ${row.organization_id}
+       and not has_own_callback and not is_dynamic_client`);
+  return rows.some(({ token_url }) => new URL(token_url).origin !== new URL(row.token_url).origin);
+}
+
+const nameLock = 0x6f617574;
 
 /** Checks the limit. Locks the organization's row, so that of two concurrent calls the second one counts the first. */
 async function checkLimit(trx: Trx, organizationId: string): Promise<void> {
@@ -168,6 +193,7 @@ export async function changeProvider(
       after,
     );
     if (Object.keys(changes).length === 0 && secret === null) return before;
+    const hasOwnCallback = before.has_own_callback || (await sharesName(trx, { ...before, ...after }));
     await trx.query(sql`
       with provider as (
         update oauth_providers set name = ${after.name}, client_id = ${after.client_id}, auth_url = ${after.auth_url},
@@ -177,7 +203,7 @@ export async function changeProvider(
           allowed_redirect_uris = ${JSON.stringify(after.allowed_redirect_uris)},
           default_redirect_uri = ${after.default_redirect_uri}, issuer = ${after.issuer},
           revocation_url = ${after.revocation_url}, secret_key_id = ${sealed.secret_key_id},
-          sealed_secret = ${sealed.sealed_secret}, updated_at = now()
+          sealed_secret = ${sealed.sealed_secret}, has_own_callback = ${hasOwnCallback}, updated_at = now()
          where id = ${before.id})
       ${auditedProvider(owner, before, {
         action: "oauth_provider.patch",

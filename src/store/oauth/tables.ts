@@ -25,6 +25,8 @@ export const oauthProvidersTable = table("oauth_providers", {
   resource: nullable(text),
   is_dynamic_client: boolean,
   scopes_supported: nullable(jsonbOf<string[]>()),
+  /** Whether its redirect URI has the id of the row, because a provider of another organization has its name. */
+  has_own_callback: boolean,
   created_at: timestamp,
   updated_at: timestamp,
 });
