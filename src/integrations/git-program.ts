@@ -233,6 +233,7 @@ function environment(scratchDir: string): string[] {
  * `safe.directory`: a local repository may belong to another user, and git only reads it and runs nothing from it.
  * `core.bigFileThreshold`, `fetch.unpackLimit`: larger files are not held in memory. What a host sends as a difference is, and 16 kB of
  * that may stand for any size, so GIT_ALLOC_LIMIT ends a git that wants more.
+ * `log.mailmap`: git keeps all of a .mailmap in memory, which takes thirty times its size.
  * `http.lowSpeed*`: a stalled transfer ends after 60 s even if this server has been killed.
  */
 function configuration(pinned: string | null): string {
@@ -248,6 +249,7 @@ function configuration(pinned: string | null): string {
     "[pack]\n\tthreads = 1",
     "[submodule]\n\trecurse = false",
     "[init]\n\tdefaultBranch = none",
+    "[log]\n\tmailmap = false",
     "[advice]\n\tdetachedHead = false\n",
   ].join("\n");
 }

@@ -4,10 +4,12 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import path from "node:path";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { resolveRef } from "../../src/integrations/git.ts";
+import { fetchCommit, resolveRef } from "../../src/integrations/git.ts";
 import { findFile } from "../../src/integrations/git-tree.ts";
+import { gitRepository, scratch } from "../builds/fixtures.ts";
 
 const hash = (type: string, body: Buffer) =>
   createHash("sha1").update(`${type} ${body.length}\0`).update(body).digest();
@@ -169,4 +171,21 @@ test("a code host with many branches must not occupy the server that counts what
   );
   clearInterval(watch);
   assert.ok(longestMs < 400, `${longestMs} ms`);
+});
+
+test("a .mailmap must not take the memory of the machine", { skip: process.platform !== "linux" }, async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const lines = Array.from({ length: 2_000_000 }, (_, at) => `<a> A <${at.toString(16).padStart(6, "0")}>\n`);
+  const commitSha = await repository.commit({ ".mailmap": lines.join("") });
+  let largest = 0;
+  const watch = setInterval(() => {
+    largest = Math.max(largest, largestGitMib());
+  }, 20);
+  const remote = { repoUrl: repository.dir, credential: null, allowLocal: true, allowPrivateNetwork: true };
+  const asked = { ...remote, commitSha, timeoutMs: 60_000, signal: AbortSignal.timeout(60_000) };
+  const { commit } = await fetchCommit({ ...asked, directory: path.join(place.dir, "source") });
+  clearInterval(watch);
+  assert.notEqual(commit, null);
+  assert.ok(largest < 400, `${largest} MiB`);
 });
