@@ -59,9 +59,18 @@ export interface ListenerPrincipal {
   actor: string;
 }
 
-/** Returns the workspace of a caller. null: the caller has none. */
-export const workspaceOf = (caller: Principal | Administrator | ListenerPrincipal): string | null =>
-  "tenantId" in caller ? caller.tenantId : caller.workspaceId;
+/** Caller of any operation that needs a key. */
+export type Caller = Principal | Administrator | ListenerPrincipal;
+
+/**
+ * Returns whose request it is: the workspace or organization whose limits and turns it takes.
+ * null: the caller has no key, or is a listener of the server, which serves all workspaces.
+ */
+export function ownerOf(caller: Caller | null): string | null {
+  if (caller === null) return null;
+  if ("tenantId" in caller) return caller.tenantId;
+  return "organizationId" in caller ? (caller.workspaceId ?? caller.organizationId) : caller.workspaceId;
+}
 
 /**
  * Identifies the caller of a workspace operation and checks the role (contract 1.3).

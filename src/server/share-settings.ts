@@ -7,7 +7,7 @@ export const shareSettings = {
     250,
     0,
     1_000_000,
-    "Sustained requests per second per API key. A workspace may send twice as many. 0: no rate limits, also of wrong keys.",
+    "Sustained requests per second per API key. A workspace may send twice as many, like the keys of an organization that name none. 0: no rate limits, also of wrong keys.",
   ),
   rateLimitBurst: whole(
     "PIERHEAD_RATE_LIMIT_BURST",

@@ -46,6 +46,16 @@ test("slows a client that sends without a pause to its rate, and refuses only pa
   assert.ok(refused > 0 && refused < 60, `${refused} of 60 were refused`);
 });
 
+test("counts the keys of one organization that name no workspace together", async () => {
+  const keys = await Promise.all([1, 2, 3].map(() => t.mintKey({ isOrganizational: true, tenant: t.stranger })));
+  const ask = (key: string) => t.ask({ url: "/v2/admin/workspaces", key });
+  const statuses = (await Promise.all(keys.flatMap((key) => [1, 2, 3, 4, 5].map(() => ask(key))))).map(
+    ({ status }) => status,
+  );
+  assert.equal(statuses.filter((status) => status === 200).length, 2 * 6);
+  assert.equal(statuses.filter((status) => status === 429).length, 3);
+});
+
 test("does not limit the listener protocol and operations without a key", async () => {
   const listenerKey = await t.mintKey({ role: "listener", isOrganizational: true, listenerId: t.deps.listenerId });
   for (let i = 0; i < 20; i += 1) {

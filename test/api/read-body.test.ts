@@ -73,7 +73,7 @@ test("refuses bodies above the memory share of their sender, of all senders with
   const memory = new BodyMemory({ totalMax: 100, anonymousMax: 50, keyMax: 40, addressMax: 30, workspaceShare: 0.5 });
   const take = (name: string, isAnonymous: boolean, bytes: number) => {
     try {
-      memory.take({ name, isAnonymous, workspaceId: null }, bytes);
+      memory.take({ name, isAnonymous, ownerId: null }, bytes);
       return "taken";
     } catch (error) {
       return codeOf(error);
@@ -86,16 +86,16 @@ test("refuses bodies above the memory share of their sender, of all senders with
   assert.equal(take("key", false, 40), "taken");
   assert.equal(take("key", false, 1), "tooManyRequests");
   assert.equal(take("other", false, 11), "unavailable");
-  memory.give({ name: "a", isAnonymous: true, workspaceId: null }, 30);
+  memory.give({ name: "a", isAnonymous: true, ownerId: null }, 30);
   assert.equal(take("other", false, 40), "taken");
   assert.equal(memory.total, 100);
 });
 
 test("leaves memory to the next workspace, however many keys one workspace sends with", () => {
   const memory = new BodyMemory({ totalMax: 100, anonymousMax: 0, keyMax: 20, addressMax: 0, workspaceShare: 0.5 });
-  const take = (name: string, workspaceId: string, bytes: number) => {
+  const take = (name: string, ownerId: string, bytes: number) => {
     try {
-      memory.take({ name, isAnonymous: false, workspaceId }, bytes);
+      memory.take({ name, isAnonymous: false, ownerId }, bytes);
       return "taken";
     } catch (error) {
       return codeOf(error);
@@ -106,7 +106,7 @@ test("leaves memory to the next workspace, however many keys one workspace sends
   assert.equal(take("c", "one", 10), "taken");
   assert.equal(take("d", "two", 20), "taken");
   assert.equal(take("e", "two", 6), "tooManyRequests");
-  memory.give({ name: "c", isAnonymous: false, workspaceId: "one" }, 10);
+  memory.give({ name: "c", isAnonymous: false, ownerId: "one" }, 10);
   assert.equal(take("e", "two", 6), "taken");
 });
 

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from "fastify";
-import { findPrincipal, type Principal } from "../../auth/principal.ts";
+import { findPrincipal, ownerOf, type Principal } from "../../auth/principal.ts";
 import { answerHeader, backgroundHeader } from "../../contract/administration/session.ts";
 import { errors } from "../../contract/error.ts";
 import { recordAgentCall } from "../../store/deployments/agent-calls.ts";
@@ -21,7 +21,7 @@ export function addAgentCalls(api: Api): void {
   const onRequest = async (request: FastifyRequest) => {
     if (!isFromConsole(request.headers)) throw errors.forbidden();
     const principal = await api.limits.admit(request, (one) => findPrincipal(api.keyring, one, "reader"));
-    await api.limits.count({ keyId: principal.keyId, workspaceId: principal.tenantId });
+    await api.limits.count({ keyId: principal.keyId, ownerId: ownerOf(principal) });
     request.principal = principal;
   };
   api.server.route<{ Params: { deployment_id: string } }>({

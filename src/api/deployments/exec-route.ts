@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { findPrincipal, type Principal, recheckPrincipal } from "../../auth/principal.ts";
+import { findPrincipal, ownerOf, type Principal, recheckPrincipal } from "../../auth/principal.ts";
 import { type Held, Shares } from "../../base/shares.ts";
 import { connectProtocol, execProtocol } from "../../contract/deployments/exec.ts";
 import { errors } from "../../contract/error.ts";
@@ -92,7 +92,7 @@ async function admit(api: Api, request: FastifyRequest): Promise<void> {
   const credentials = keysOf(request);
   const find = () => findPrincipal(api.keyring, credentials, "deployer");
   const principal = await api.limits.admit(request, find, credentials);
-  await api.limits.count({ keyId: principal.keyId, workspaceId: principal.tenantId });
+  await api.limits.count({ keyId: principal.keyId, ownerId: ownerOf(principal) });
   request.principal = principal;
 }
 

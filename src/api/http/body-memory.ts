@@ -4,11 +4,11 @@ import { errors } from "../../contract/error.ts";
 const mib = 1_024 * 1_024;
 
 /** Who sends a body: a key, or an address that sent no key. */
-export interface BodyOwner {
+export interface BodySender {
   name: string;
   isAnonymous: boolean;
-  /** The workspace of the key. null: it has none. */
-  workspaceId: string | null;
+  /** Whose body it is: a workspace, or an organization. null: an anonymous sender, or a listener of the server. */
+  ownerId: string | null;
 }
 
 export interface BodyMemoryLimits {
@@ -36,8 +36,8 @@ const defaultBodyMemory: BodyMemoryLimits = {
 /** Memory of the request bodies that are arriving or being worked on, and how fast those of one workspace may arrive. */
 export class BodyMemory {
   readonly #limits: BodyMemoryLimits;
-  readonly #owners = new Map<string, number>();
-  readonly #workspaces = new Map<string, number>();
+  readonly #senders = new Map<string, number>();
+  readonly #owned = new Map<string, number>();
   readonly #pace = new BytePace({ bytesPerS: 16 * mib, burstBytes: 16 * mib });
   #total = 0;
   #anonymous = 0;
@@ -56,38 +56,38 @@ export class BodyMemory {
    * @throws ApiError 429 when this owner's other bodies, or those of its workspace, use their share, 503 when the bodies of all use
    *   everything.
    */
-  take(owner: BodyOwner, bytes: number): void {
-    const { name, isAnonymous, workspaceId } = owner;
+  take(sender: BodySender, bytes: number): void {
+    const { name, isAnonymous, ownerId } = sender;
     const { totalMax, anonymousMax, keyMax, addressMax } = this.#limits;
-    const owned = (this.#owners.get(name) ?? 0) + bytes;
-    if (owned > (isAnonymous ? addressMax : keyMax)) throw errors.tooManyRequests(retryAfterS);
+    const sent = (this.#senders.get(name) ?? 0) + bytes;
+    if (sent > (isAnonymous ? addressMax : keyMax)) throw errors.tooManyRequests(retryAfterS);
     if (this.#total + bytes > totalMax || (isAnonymous && this.#anonymous + bytes > anonymousMax)) {
       throw errors.unavailable("The server is receiving too many request bodies. Try again in a moment.", retryAfterS);
     }
-    if (workspaceId !== null && bytes > this.#leftFor(workspaceId)) throw errors.tooManyRequests(retryAfterS);
-    this.#add(owner, bytes);
+    if (ownerId !== null && bytes > this.#leftFor(ownerId)) throw errors.tooManyRequests(retryAfterS);
+    this.#add(sender, bytes);
   }
 
   /** Counts bytes that arrived. @returns for how many milliseconds this sender must wait before it sends more */
-  pauseMs({ workspaceId }: BodyOwner, bytes: number): number {
-    if (workspaceId === null) return 0;
+  pauseMs({ ownerId }: BodySender, bytes: number): number {
+    if (ownerId === null) return 0;
     this.#pace.forgetIdle();
-    return this.#pace.count(workspaceId, bytes);
+    return this.#pace.count(ownerId, bytes);
   }
 
-  give(owner: BodyOwner, bytes: number): void {
-    this.#add(owner, -bytes);
+  give(sender: BodySender, bytes: number): void {
+    this.#add(sender, -bytes);
   }
 
-  /** Returns how much more the keys of a workspace may use together. */
-  #leftFor(workspaceId: string): number {
-    const used = this.#workspaces.get(workspaceId) ?? 0;
+  /** Returns how much more the keys of an owner may use together. */
+  #leftFor(ownerId: string): number {
+    const used = this.#owned.get(ownerId) ?? 0;
     return (this.#limits.totalMax - (this.#total - used)) * this.#limits.workspaceShare - used;
   }
 
-  #add({ name, isAnonymous, workspaceId }: BodyOwner, bytes: number): void {
-    addTo(this.#owners, name, bytes);
-    if (workspaceId !== null) addTo(this.#workspaces, workspaceId, bytes);
+  #add({ name, isAnonymous, ownerId }: BodySender, bytes: number): void {
+    addTo(this.#senders, name, bytes);
+    if (ownerId !== null) addTo(this.#owned, ownerId, bytes);
     this.#total += bytes;
     if (isAnonymous) this.#anonymous += bytes;
   }

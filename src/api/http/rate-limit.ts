@@ -92,10 +92,10 @@ export class RequestLimits {
    * Counts a request of a key and of its workspace, if it has one. Waits up to {@link aheadMs} for a token.
    * @throws ApiError 429, after a pause, when the key or the workspace exceeds its limit.
    */
-  async count({ keyId, workspaceId }: { keyId: string; workspaceId: string | null }): Promise<void> {
+  async count({ keyId, ownerId }: { keyId: string; ownerId: string | null }): Promise<void> {
     const ofKeyMs = this.#byKey?.take(keyId, aheadMs) ?? 0;
-    const isCounted = ofKeyMs <= aheadMs && workspaceId !== null;
-    const waitMs = Math.max(ofKeyMs, isCounted ? (this.#byWorkspace?.take(workspaceId, aheadMs) ?? 0) : 0);
+    const isCounted = ofKeyMs <= aheadMs && ownerId !== null;
+    const waitMs = Math.max(ofKeyMs, isCounted ? (this.#byWorkspace?.take(ownerId, aheadMs) ?? 0) : 0);
     if (waitMs === 0) return;
     const isAdmitted = waitMs <= aheadMs;
     await sleep(isAdmitted ? waitMs : refusalDelayMs, undefined, { ref: false });

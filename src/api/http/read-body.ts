@@ -1,24 +1,24 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { workspaceOf } from "../../auth/principal.ts";
+import { ownerOf } from "../../auth/principal.ts";
 import { type BodyLimits, bodyDepthMax } from "../../contract/body-limits.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import type { Operation } from "../../contract/operation.ts";
 import { bodyTimeoutMs } from "../../domain/limits.ts";
 import { hasBody } from "../../gateway/forward.ts";
-import type { BodyMemory, BodyOwner } from "./body-memory.ts";
+import type { BodyMemory, BodySender } from "./body-memory.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { RequestLimits } from "./rate-limit.ts";
 
-/** Returns whose body a request sends. */
-export function bodyOwnerOf(request: FastifyRequest, limits: RequestLimits): BodyOwner {
+/** Returns who sends the body of a request. */
+export function bodySenderOf(request: FastifyRequest, limits: RequestLimits): BodySender {
   const { principal } = request;
-  if (principal === null) return { name: limits.addressOf(request), isAnonymous: true, workspaceId: null };
-  return { name: principal.keyId, isAnonymous: false, workspaceId: workspaceOf(principal) };
+  if (principal === null) return { name: limits.addressOf(request), isAnonymous: true, ownerId: null };
+  return { name: principal.keyId, isAnonymous: false, ownerId: ownerOf(principal) };
 }
 
 /** Returns the name under which refused bodies count. Those of one address count separately for each operation without a key, so that one client does not stop another. */
-export const refusalsOf = ({ name, isAnonymous }: BodyOwner, { id }: Operation) =>
+export const refusalsOf = ({ name, isAnonymous }: BodySender, { id }: Operation) =>
   isAnonymous ? `${id} ${name}` : name;
 
 /**
@@ -34,18 +34,18 @@ export async function readBody(
 ): Promise<Buffer> {
   const { raw } = request;
   if (!hasBody(raw)) return Buffer.alloc(0);
-  const owner = bodyOwnerOf(request, limits);
-  const refusals = refusalsOf(owner, operation);
+  const sender = bodySenderOf(request, limits);
+  const refusals = refusalsOf(sender, operation);
   if (limits.bodyWaitS(refusals) > 0) await limits.refuseBody(refusals);
   if (raw.destroyed || reply.raw.destroyed) throw endedEarly();
   let taken = 0;
-  reply.raw.once("close", () => memory.give(owner, taken));
+  reply.raw.once("close", () => memory.give(sender, taken));
   const take = (bytes: number) => {
-    memory.take(owner, bytes);
+    memory.take(sender, bytes);
     taken += bytes;
   };
   try {
-    return await receive(raw, operation, { take, pauseMs: (bytes) => memory.pauseMs(owner, bytes) });
+    return await receive(raw, operation, { take, pauseMs: (bytes) => memory.pauseMs(sender, bytes) });
   } catch (error) {
     if (error instanceof ApiError && !isOverload(error)) limits.countRefusedBody(refusals);
     throw error;

@@ -5,13 +5,14 @@ import { type CallerAssertions, createCallerAssertions } from "../../auth/caller
 import { createKeyring, type Keyring } from "../../auth/keyring.ts";
 import {
   type Administrator,
+  type Caller,
   type Credentials,
   findAdministrator,
   findListenerPrincipal,
   findPrincipal,
   type ListenerPrincipal,
+  ownerOf,
   type Principal,
-  workspaceOf,
 } from "../../auth/principal.ts";
 import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
 import { forWorkspace } from "../../store/engine/connection-turns.ts";
@@ -25,7 +26,7 @@ import { JsonStream, sendJsonStream } from "./json-stream.ts";
 import { LargePages } from "./large-pages.ts";
 import { ParseTurns } from "./parse-turns.ts";
 import { RequestLimits } from "./rate-limit.ts";
-import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
+import { bodySenderOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
 import { answersWithChange, changeRules, RequestTurns, readRules, takesTurns } from "./request-turns.ts";
@@ -134,7 +135,6 @@ export function route<O extends Operation>(
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findPrincipal(api.keyring, credentials, operation.role)),
     turns: turnsOf(api, operation),
-    turnOf: ({ tenantId }: Principal) => tenantId,
     ...(takesIdempotencyKey(operation) && { idempotency }),
   });
 }
@@ -152,7 +152,6 @@ export function adminRoute<O extends Operation>(api: Api, operation: O, handler:
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
     turns: turnsOf(api, operation),
-    turnOf: ({ workspaceId, organizationId }) => workspaceId ?? organizationId,
     // Two keys of one organization may see different data, so a response is replayed only to the key that got it.
     ...(takesIdempotencyKey(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
@@ -162,7 +161,7 @@ export function adminRoute<O extends Operation>(api: Api, operation: O, handler:
 function countedByKey<P extends Principal | Administrator>(api: Api, find: (credentials: Credentials) => Promise<P>) {
   return async (request: FastifyRequest) => {
     const principal = await api.limits.admit(request, find);
-    await api.limits.count({ keyId: principal.keyId, workspaceId: workspaceOf(principal) });
+    await api.limits.count({ keyId: principal.keyId, ownerId: ownerOf(principal) });
     return principal;
   };
 }
@@ -216,8 +215,6 @@ export function pageRoute<O extends Operation>(
   register(api, operation, handler as unknown as Handler<O, null>, { admit: async () => null });
 }
 
-type Caller = Principal | Administrator | ListenerPrincipal;
-
 /** Returns the log fields that identify the caller. */
 export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?: string } {
   const { principal } = request;
@@ -227,20 +224,10 @@ export function callerOf(request: FastifyRequest): { tenant_id?: string; key_id?
     : { key_id: principal.keyId };
 }
 
-/** Returns whose answers count together: those of a workspace, or of a key that belongs to none. */
-const ownerOf = (caller: Caller): string => workspaceOf(caller) ?? caller.keyId;
-
-/** Returns whose share of the server a request takes. null: it has no key, or it is the server's own listener. */
-function sharedBy(caller: Caller | null): string | null {
-  if (caller === null || ("listenerId" in caller && caller.workspaceId === null)) return null;
-  return ownerOf(caller);
-}
-
 interface RouteRules<P> {
   admit(request: FastifyRequest): Promise<P>;
   /** Present when requests of one owner take turns. */
   turns?: RequestTurns<Encoded> | undefined;
-  turnOf?(principal: P): string;
   /** Present when the operation accepts an `Idempotency-Key`. Keys of different scopes are independent. */
   idempotency?: {
     savesResponse: boolean;
@@ -253,11 +240,11 @@ function register<O extends Operation, P extends Caller | null>(
   api: Api,
   operation: O,
   handler: Handler<O, P>,
-  { admit, turns, turnOf, idempotency }: RouteRules<P>,
+  { admit, turns, idempotency }: RouteRules<P>,
 ): void {
   const { limits, bodyMemory: memory, parseTurns, unreadAnswers } = api;
   const onMalformed = (request: FastifyRequest) =>
-    limits.countRefusedBody(refusalsOf(bodyOwnerOf(request, limits), operation));
+    limits.countRefusedBody(refusalsOf(bodySenderOf(request, limits), operation));
   const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
   const hasOwnBody = operation.verb !== "GET" && operation.stream === null;
   const { status, partly = status, schema, isPage = false } = operation.response;
@@ -269,17 +256,17 @@ function register<O extends Operation, P extends Caller | null>(
     // Reject unauthorized callers before reading the body.
     onRequest: async (request) => {
       request.principal = await admit(request);
-      if (request.principal !== null) unreadAnswers.admit(ownerOf(request.principal));
+      unreadAnswers.admit(ownerOf(request.principal));
     },
     onSend: async ({ principal }, reply, payload) => {
-      if (principal === null || typeof payload !== "string") return;
+      if (typeof payload !== "string") return;
       const isRefusable = operation.verb === "GET" || operation.role === "reader";
       unreadAnswers.hold({ owner: ownerOf(principal), bytes: Buffer.byteLength(payload), isRefusable }, reply.raw);
     },
     handler: inShare(api.deps.traces, async (request, reply) => {
       const principal = request.principal as P;
       if (hasOwnBody) request.body = await readBody({ request, reply, operation }, { memory, limits });
-      const large = { owner: sharedBy(principal), bytes: bytesOf(request), signal: () => signalOf(reply) };
+      const large = { owner: ownerOf(principal), bytes: bytesOf(request), signal: () => signalOf(reply) };
       const parts = (await parseTurns.take(large, () => read(request))) as Pick<
         Call<O, P>,
         "params" | "query" | "body"
@@ -295,8 +282,9 @@ function register<O extends Operation, P extends Caller | null>(
         idempotency &&
         idempotentRequestOf(request, { scopeId: idempotency.scopeOf(principal), operation, parts: identity });
       const inTurn = <T extends Encoded>(act: () => Promise<T>) => {
-        if (turns === undefined || turnOf === undefined) return act();
-        return turns.take({ owner: turnOf(principal), operation: operation.id, signal: signalOf(reply) }, act);
+        const owner = ownerOf(principal);
+        if (turns === undefined || owner === null) return act();
+        return turns.take({ owner, operation: operation.id, signal: signalOf(reply) }, act);
       };
       if (idempotent !== undefined) {
         const act = async (makeRow: MakeResponseRow) => encode(await run((body) => makeRow(encode(body))));
@@ -311,7 +299,7 @@ function register<O extends Operation, P extends Caller | null>(
       if (turns !== undefined) {
         const answer = await inTurn(async () => unlessStream(await run(() => null), encode));
         const hold = (unread: { bytes: number; isRefusable: boolean }) => {
-          if (principal !== null) unreadAnswers.hold({ owner: ownerOf(principal), ...unread }, reply.raw);
+          unreadAnswers.hold({ owner: ownerOf(principal), ...unread }, reply.raw);
         };
         return sendEither({ request, reply, logger: api.deps.logger, hold }, answer);
       }
@@ -326,7 +314,7 @@ function register<O extends Operation, P extends Caller | null>(
 
 /** Runs the handler inside the span of its request, and its statements in the turns of its caller. */
 const inShare = (traces: ApiDeps["traces"], handle: Parameters<typeof inRequestSpan>[1]) =>
-  inRequestSpan(traces, (request, reply) => forWorkspace(sharedBy(request.principal), () => handle(request, reply)));
+  inRequestSpan(traces, (request, reply) => forWorkspace(ownerOf(request.principal), () => handle(request, reply)));
 
 /** Returns the size of the body that was read. */
 const bytesOf = ({ body }: FastifyRequest) => (Buffer.isBuffer(body) ? body.length : 0);

@@ -28,37 +28,44 @@ export class UnreadAnswers {
     return this.#total;
   }
 
-  /** @throws ApiError 429 when the clients of this owner leave too much unread */
-  admit(owner: string): void {
-    if ((this.#owners.get(owner) ?? 0) >= ownerBytesMax) throw errors.tooManyRequests(retryAfterS);
+  /** @throws ApiError 429 when the clients of this owner leave too much unread. */
+  admit(owner: string | null): void {
+    if (owner !== null && (this.#owners.get(owner) ?? 0) >= ownerBytesMax) throw errors.tooManyRequests(retryAfterS);
   }
 
   /**
    * Counts an answer until it was read, or its connection has ended.
+   * @param options.owner null: it is not counted
    * @param options.isRefusable false: the request has changed something, so that its client must get the answer.
    * @throws ApiError 429 when the clients of this owner leave too much unread, 503 when those of all do.
    */
   hold(
-    { owner, bytes, isRefusable = true }: { owner: string; bytes: number; isRefusable?: boolean },
+    { owner, bytes, isRefusable = true }: { owner: string | null; bytes: number; isRefusable?: boolean },
     response: ServerResponse,
   ): void {
     if (bytes <= smallBytesMax) return;
+    if (owner !== null) {
+      if (isRefusable) this.#check(owner, bytes);
+      this.#add(owner, bytes);
+      let isHeld = true;
+      const give = () => {
+        if (isHeld) this.#add(owner, -bytes);
+        isHeld = false;
+      };
+      response.once("finish", give).once("close", give);
+    }
+    closeWhenIdle(response);
+  }
+
+  #check(owner: string, bytes: number): void {
     const held = this.#owners.get(owner) ?? 0;
-    if (isRefusable && held > 0 && held + bytes > ownerBytesMax) throw errors.tooManyRequests(retryAfterS);
-    if (isRefusable && this.#total > 0 && this.#total + bytes > totalBytesMax) {
+    if (held > 0 && held + bytes > ownerBytesMax) throw errors.tooManyRequests(retryAfterS);
+    if (this.#total > 0 && this.#total + bytes > totalBytesMax) {
       throw errors.unavailable(
         "Clients of this server read their answers too slowly. Try again in a moment.",
         retryAfterS,
       );
     }
-    this.#add(owner, bytes);
-    closeWhenIdle(response);
-    let isHeld = true;
-    const give = () => {
-      if (isHeld) this.#add(owner, -bytes);
-      isHeld = false;
-    };
-    response.once("finish", give).once("close", give);
   }
 
   #add(owner: string, bytes: number): void {
