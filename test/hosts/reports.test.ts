@@ -65,6 +65,51 @@ test("reports the result of a pushed commit to the host with a link, and the end
   await t.client.deleteDeployment({ deployment_id: id });
 });
 
+test("the end of a failed log has no secret of a variable group, and none that was replaced since", async () => {
+  const [ofGroup, replaced, begins] = ["canary-of-the-group", "canary-that-was-replaced", "canary-of-the-gr"];
+  const key = ["-----BEGIN KEY-----", "Zmlyc3QgbGluZSBvZiBhIGtleQ", "c2Vjb25kIGxpbmUgb2YgYSBrZXk", "-----END KEY-----"];
+  const variables = [
+    { name: "FROM_GROUP", value: ofGroup, is_secret: true },
+    { name: "KEY", value: key.join("\n"), is_secret: true },
+  ];
+  const group = await t.client.createVariableGroup({ body: { name: `g-${randomUUID()}`, variables } });
+  const secrets = [
+    { name: "TOKEN", value: replaced },
+    { name: "SHORT", value: begins },
+  ];
+  const { id } = await t.client.createDeployment({
+    body: {
+      ...{ name: `bot-${randomUUID().slice(0, 6)}`, source: "github", secrets, variable_group_ids: [group.id] },
+      source_config: { repo_url: `${github.origin}/acme/bot`, integration_id: integration.id, build_on_push: true },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  await eventually(
+    () => t.client.getGitSettings({ deployment_id: id }),
+    ({ followed }) => followed !== null,
+  );
+  github.state.outageOf = /check-runs/;
+  github.state.outage = 503;
+  // The end of the log begins in the middle of the key.
+  const crash = `console.error(process.env.KEY + "\\n" + "- \\n".repeat(36)); console.error("it broke: " + process.env.FROM_GROUP + " " + process.env.TOKEN); process.exit(3);`;
+  const bad = await repository.commit({ "server.js": crash });
+  await lookNow(id);
+  await eventually(
+    async () => (await t.client.listRevisions({ deployment_id: id })).resources[0],
+    (newest) => newest?.source_revision_config.repo_commit_sha === bad && newest.status === "DEPLOY_FAILED",
+    { timeoutMs: 300_000 },
+  );
+  await t.client.changeVariables({ deployment_id: id, body: { set: [{ name: "TOKEN", value: "another-value" }] } });
+  github.state.outage = null;
+  await t.server.db.query(sql`update commit_reports set retry_at = now() where deployment_id = ${id}`);
+  await lookNow(id);
+  const failure = await checkOf(bad, (check) => check?.["conclusion"] === "failure");
+  const summary = JSON.stringify(failure?.["output"]);
+  assert.match(summary, /it broke: \*\*\* \*\*\*/);
+  for (const canary of [begins, replaced, ...key.slice(1, 3)]) assert.ok(!summary.includes(canary), canary);
+  await t.client.deleteDeployment({ deployment_id: id });
+});
+
 test("sends commit statuses in the format of each host", async () => {
   const calls: { url: string; headers: Record<string, unknown>; body: Record<string, string> }[] = [];
   const server = createServer(async (request, response) => {

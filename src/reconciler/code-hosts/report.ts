@@ -8,6 +8,7 @@ import {
 } from "../../domain/commit-report.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { backOffMaxMs } from "../../domain/limits.ts";
+import { maskValues } from "../../domain/mask-values.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import { type CommitStatus, putCheckRun, putCommitStatus } from "../../integrations/commit-status.ts";
 import type { TokenPermissions } from "../../integrations/github-app.ts";
@@ -21,6 +22,7 @@ import {
   type PreviewComment,
   settleComment,
 } from "../../store/code-hosts/previews.ts";
+import { findDeploymentDatabase } from "../../store/deployments/deployment-databases.ts";
 import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
 import { readLogEntries } from "../../store/logs/log-entries.ts";
 import { openSecrets } from "../../store/secrets/secrets.ts";
@@ -145,16 +147,22 @@ async function textOf(
   } as const;
   const { rows } = await readLogEntries(deps.db, { ...log, ...all }, reportBytesMax);
   const lines = rows.map(({ message }) => message).reverse();
-  const secrets = Object.values(openSecrets(deps.sealer, row, row)).filter((value) => value.length >= secretLengthMin);
-  const text = [withDeploymentName(report.status_message, row.name) ?? "", "", ...lines]
-    .join("\n")
-    .replaceAll("```", "'''");
-  const masked = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
+  const text = [withDeploymentName(report.status_message, row.name) ?? "", "", ...lines].join("\n");
+  const masked = maskValues(text, await secretsOf(deps, row, report)).replaceAll("```", "'''");
   return `${link}: ${report.status}.\n\n\`\`\`\n${masked}\n\`\`\``;
 }
 
-/** Shorter values are ordinary words in a log, not secrets. */
-const secretLengthMin = 6;
+/** Returns what the revision ran with, also from variable groups and before a later change, and the deployment's own secrets as they are now. */
+async function secretsOf(
+  { db, sealer, store }: CodeHostDeps,
+  row: DeploymentRow,
+  { secret_set_id: setId }: CommitReport,
+): Promise<string[]> {
+  const pinned = setId === null ? {} : await store.readSecrets(row.id, setId);
+  const database = await findDeploymentDatabase(db, sealer, { id: row.id, tenantId: row.tenant_id });
+  const password = database === undefined ? [] : [database.password];
+  return [...Object.values(openSecrets(sealer, row, row)), ...Object.values(pinned), ...password];
+}
 
 async function updateComment(
   deps: CodeHostDeps,

@@ -15,6 +15,8 @@ export interface CommitReport {
   status: RevisionStatus;
   status_message: string | null;
   commit_sha: string;
+  /** What the revision runs with. null: nothing. */
+  secret_set_id: string | null;
   reported: CommitState | null;
   external_id: string | null;
   attempts: number;
@@ -24,7 +26,7 @@ export interface CommitReport {
 export async function openReports(db: Db, deploymentId: string): Promise<CommitReport[]> {
   const { rows } = await db.query<CommitReport>(sql`
     select c.revision_id, r.status, r.status_message, r.source_revision_config ->> 'repo_commit_sha' as commit_sha,
-           c.reported, c.external_id, c.attempts
+           r.secret_set_id, c.reported, c.external_id, c.attempts
       from commit_reports c join revisions r on r.id = c.revision_id
      where c.deployment_id = ${deploymentId} and not c.is_settled order by r.seq`);
   return rows;
