@@ -169,6 +169,20 @@ describe("attacks from the builds of a workspace on a container engine", { skip:
     assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], log);
   });
 
+  test("a build does not hide its files at paths that are too long to be measured", async () => {
+    const { result } = await build(
+      randomUUID(),
+      [`FROM ${nodeImage}`, "COPY deep.js /", runNode("/deep.js")],
+      {
+        "deep.js": `const fs = require("fs"); process.chdir("/tmp");
+        for (let left = 20; left > 0; left--) { fs.mkdirSync("d".repeat(250)); process.chdir("d".repeat(250)); }
+        setTimeout(() => {}, 60000);`,
+      },
+      limited,
+    );
+    assert.match(JSON.stringify(result), /DiskFull.*paths are too long/);
+  });
+
   test("a build does not fill the disk of the machine with many layers below its limit", async () => {
     const writing = 'require("fs").writeFileSync("/file" + process.argv[2], Buffer.alloc(40 << 20, 1))';
     const steps = Array.from({ length: 12 }, (_, at) => `RUN ["node", "/write.js", "${at}"]`);

@@ -68,6 +68,41 @@ describe("attacks from an agent on the disk of a container engine", { skip: dock
     assert.match(exit.message, /keeps \d+ MiB in \/one and \/two, more than its disk limit of 64 MiB/);
   });
 
+  /** Makes directories within each other, whose path is longer than programs can name, and a file in the last one. */
+  const deepFile = (directory: string) => `const fs = require("node:fs"); process.chdir(${JSON.stringify(directory)});
+    for (let left = 20; left > 0; left--) { fs.mkdirSync("d".repeat(250)); process.chdir("d".repeat(250)); }
+    fs.writeFileSync("file", Buffer.alloc(1 << 20)); process.chdir("/"); return true`;
+  const act = ({ address }: ReplicaState, code: string) =>
+    fetch(`http://127.0.0.1:${address?.port}/run?of=${encodeURIComponent(code)}`).catch(() => null);
+
+  test("an agent does not hide its files at paths that are too long to be measured", async () => {
+    await using world = await DockerWorld.open(engine, limits);
+    const [hiding, modest] = [spec(), spec()];
+    const [state] = await Promise.all([world.start(hiding), world.start(modest)]);
+    await act(state, deepFile("/tmp"));
+    const exit = await world.exits(hiding);
+    assert.equal(exit.reason, "OutOfDisk");
+    assert.match(exit.message, /made files whose paths are too long for its disk limit/);
+    const stateful = spec();
+    stateful.artifact = { ...stateful.artifact, rollout: "handover" };
+    await act(await world.start(stateful), deepFile("/var/lib/agent"));
+    assert.match((await world.exits(stateful)).message, /made files whose paths are too long/);
+    assert.equal((await world.stateOf(modest))?.phase, "ready", "an agent with short paths is not affected");
+  });
+
+  test("an agent does not take all inodes of the machine with empty files", async () => {
+    await using world = await DockerWorld.open(engine, { diskLimitMib: 16, diskIntervalMs: 200 });
+    const [greedy, modest] = [spec(), spec()];
+    const make = (count: number) => `const fs = require("node:fs"); fs.mkdirSync("/files");
+      for (let left = ${count}; left > 0; left--) fs.closeSync(fs.openSync("/files/" + left, "w")); return true`;
+    const [greedyState, modestState] = await Promise.all([world.start(greedy), world.start(modest)]);
+    await Promise.all([act(greedyState, make(1_500)), act(modestState, make(500))]);
+    const exit = await world.exits(greedy);
+    assert.equal(exit.reason, "OutOfDisk");
+    assert.match(exit.message, /made more than 1024 files, one for each 16 KiB of its disk limit/);
+    assert.equal((await world.stateOf(modest))?.phase, "ready", "an agent with fewer files is not affected");
+  });
+
   test("an agent with a read-only root gets an error when /tmp is full, before it runs out of memory", async () => {
     await using world = await DockerWorld.open(engine, { isRootReadOnly: true });
     const wanted = { ...spec(), memoryLimitMib: 256 };

@@ -1,7 +1,7 @@
 import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { inspectImage } from "../../compute/docker/images/inspect-image.ts";
 import { volumeBytes, volumesOf } from "../../compute/docker/replicas/volumes.ts";
-import { type BuildFailure, tooLarge } from "../failure.ts";
+import { BuildFailure, tooLarge } from "../failure.ts";
 
 interface BuildContainer {
   SizeRw?: number;
@@ -36,18 +36,24 @@ export function watchContainers(
 ): NodeJS.Timeout {
   let isLooking = false;
   let volumesAt = 0;
+  const unmeasured = new Set<string>();
   const measure = async (id: string) => {
     const found = await engine.callUnless<BuildContainer>([404], "GET", `/containers/${id}/json`, {
       query: { size: true },
     });
-    let bytes = found?.SizeRw ?? 0;
+    const sizes = [found?.SizeRw ?? 0];
     const volumes = volumesOf(found?.Mounts);
     const began = performance.now();
     if (volumes.length > 0 && began >= volumesAt) {
-      bytes += await volumeBytes(engine, volumes);
+      sizes.push(await volumeBytes(engine, volumes));
       volumesAt = performance.now() + (performance.now() - began) * pauseFactor;
     }
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
     if (bytes > bytesMax) onExceeded(tooLarge(bytes, bytesMax));
+    // For files at paths of more than 4,096 characters, and for a moment while a container ends.
+    if (!sizes.includes(-1)) return void unmeasured.delete(id);
+    if (unmeasured.has(id)) onExceeded(unmeasurable());
+    unmeasured.add(id);
   };
   const look = async () => {
     if (isLooking) return;
@@ -57,6 +63,12 @@ export function watchContainers(
   };
   return setInterval(() => void look(), intervalMs).unref();
 }
+
+const unmeasurable = () =>
+  new BuildFailure(
+    "DiskFull",
+    "The build makes files whose paths are too long, so that its disk use cannot be measured. Shorten the paths below the directory that grows.",
+  );
 
 /**
  * Adds up the layers of a build while it makes them. Each may be below the limit of a container, and a Dockerfile has any number of

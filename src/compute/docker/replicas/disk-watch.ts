@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { JsonBounds } from "../../../base/json-bounds.ts";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { Verdict } from "../../exit-cause.ts";
-import type { Engine } from "../engine/engine.ts";
+import { type Engine, EngineError } from "../engine/engine.ts";
 import { type MountedVolume, volumeSizes, volumesOf } from "./volumes.ts";
 
 /** A running replica that the watch measures. */
@@ -25,6 +26,9 @@ export interface DiskWatchOptions {
 
 const mib = 1024 * 1024;
 
+/** Files for each MiB of the limit, because a disk runs out of inodes, too: ext4 has one for 16 KiB. */
+const filesPerMib = 64;
+
 /** The engine walks over the files that it measures. At most a twentieth of the time is spent on that. */
 const pauseFactor = 20;
 
@@ -39,11 +43,12 @@ const measureTimeoutMs = 600_000;
  */
 export async function watchDisk(options: DiskWatchOptions): Promise<void> {
   const { signal, logger, intervalMs } = options;
+  const [layers, volumes] = [new Unmeasured(), new Unmeasured()];
   for (let round = 1; ; round++) {
     const began = performance.now();
     try {
-      if (!options.isLayerLimited()) await checkLayers(options);
-      if (round % roundsPerVolumeCheck === 0) await checkVolumes(options);
+      if (!options.isLayerLimited()) await checkLayers(options, layers);
+      if (round % roundsPerVolumeCheck === 0) await checkVolumes(options, volumes);
     } catch (error) {
       if (!signal.aborted) logger.warn({ error: describeError(error) }, "measuring the disk use of replicas failed");
     }
@@ -53,40 +58,101 @@ export async function watchDisk(options: DiskWatchOptions): Promise<void> {
   }
 }
 
-async function checkLayers({ engine, signal, limitMib, list }: DiskWatchOptions): Promise<void> {
-  for (const { containerId, kill } of list()) {
-    const path = `/containers/${containerId}/json`;
+async function checkLayers(options: DiskWatchOptions, unmeasured: Unmeasured): Promise<void> {
+  const { engine, signal, limitMib, list } = options;
+  for (const replica of list()) {
+    const path = `/containers/${replica.containerId}/json`;
     const query = { size: true };
     const found = await engine.callUnless<{ SizeRw?: number }>([404], "GET", path, {
       ...{ query, signal, timeoutMs: measureTimeoutMs },
     });
-    const usedMib = Math.ceil((found?.SizeRw ?? 0) / mib);
-    if (usedMib > limitMib) kill(exceeded(`wrote ${usedMib} MiB of files into its container`, limitMib));
+    const bytes = found?.SizeRw ?? 0;
+    const usedMib = Math.ceil(bytes / mib);
+    if (usedMib > limitMib) {
+      replica.kill(exceeded(`wrote ${usedMib} MiB of files into its container`, limitMib));
+      continue;
+    }
+    const filesMax = limitMib * filesPerMib;
+    const files = bytes < 0 ? -1 : await countFiles(options, replica, filesMax);
+    if (unmeasured.isFailing(replica, files) || files <= filesMax) continue;
+    replica.kill(outOfDisk(`made more than ${filesMax} files, one for each 16 KiB of its disk limit`));
   }
 }
 
+/**
+ * Counts the files that a replica has made, changed or deleted in its container, without keeping their names.
+ * @returns Infinity for more than `max`; -1 when the engine cannot say
+ */
+async function countFiles(
+  { engine, signal }: DiskWatchOptions,
+  { containerId }: MeasuredReplica,
+  max: number,
+): Promise<number> {
+  const bounds = new JsonBounds({ valuesMax: max * valuesPerChange, depthMax: 2 });
+  try {
+    const answer = await engine.stream("GET", `/containers/${containerId}/changes`, { signal });
+    for await (const bytes of answer as AsyncIterable<Buffer>) {
+      if (bounds.scan(bytes) !== null) return Number.POSITIVE_INFINITY;
+    }
+    return 0;
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    return error.status === 404 ? 0 : -1;
+  }
+}
+
+/** Of `{"Path":"/file","Kind":1},`, as `JsonBounds` counts. */
+const valuesPerChange = 3;
+
 /** Measures the volume of a replica's state and those that its image declares: together they have one limit. */
-async function checkVolumes({ engine, signal, limitMib, list }: DiskWatchOptions): Promise<void> {
-  const measured: { volumes: MountedVolume[]; kill: MeasuredReplica["kill"] }[] = [];
-  for (const { containerId, kill } of list()) {
-    const path = `/containers/${containerId}/json`;
+async function checkVolumes(
+  { engine, signal, limitMib, list }: DiskWatchOptions,
+  unmeasured: Unmeasured,
+): Promise<void> {
+  const measured: { volumes: MountedVolume[]; replica: MeasuredReplica }[] = [];
+  for (const replica of list()) {
+    const path = `/containers/${replica.containerId}/json`;
     const found = await engine.callUnless<{ Mounts?: Parameters<typeof volumesOf>[0] }>([404], "GET", path, { signal });
     const volumes = volumesOf(found?.Mounts);
-    if (volumes.length > 0) measured.push({ volumes, kill });
+    if (volumes.length > 0) measured.push({ volumes, replica });
   }
   if (measured.length === 0) return;
   const sizes = await volumeSizes(engine, signal);
-  for (const { volumes, kill } of measured) {
-    const usedMib = Math.ceil(volumes.reduce((sum, { name }) => sum + (sizes.get(name) ?? 0), 0) / mib);
+  for (const { volumes, replica } of measured) {
+    const bytes = volumes.map(({ name }) => sizes.get(name) ?? 0);
+    if (unmeasured.isFailing(replica, Math.min(...bytes))) continue;
+    const usedMib = Math.ceil(bytes.reduce((sum, size) => sum + size, 0) / mib);
     if (usedMib <= limitMib) continue;
     const targets = volumes.map(({ target }) => target).toSorted();
-    kill(exceeded(`keeps ${usedMib} MiB in ${targets.slice(0, targetsShownMax).join(" and ")}`, limitMib));
+    replica.kill(exceeded(`keeps ${usedMib} MiB in ${targets.slice(0, targetsShownMax).join(" and ")}`, limitMib));
+  }
+}
+
+/**
+ * Replicas whose files the engine could not measure. It cannot measure files at paths of more than 4,096 characters, which a
+ * program makes directory by directory, nor a container while it ends. Otherwise such files would have no limit.
+ */
+class Unmeasured {
+  readonly #once = new Set<string>();
+
+  /** Returns whether a measure is -1, and kills the replica when it was in the round before, too. */
+  isFailing({ replicaId, kill }: MeasuredReplica, measure: number): boolean {
+    if (measure >= 0) {
+      this.#once.delete(replicaId);
+      return false;
+    }
+    if (this.#once.has(replicaId)) kill(outOfDisk("made files whose paths are too long for its disk limit"));
+    this.#once.add(replicaId);
+    return true;
   }
 }
 
 const targetsShownMax = 3;
 
-const exceeded = (what: string, limitMib: number): Verdict => ({
+const exceeded = (what: string, limitMib: number): Verdict =>
+  outOfDisk(`${what}, more than its disk limit of ${limitMib} MiB`);
+
+const outOfDisk = (what: string): Verdict => ({
   reason: "OutOfDisk",
-  message: `The agent server was killed because it ${what}, more than its disk limit of ${limitMib} MiB. Write less, or ask an operator to raise PIERHEAD_DOCKER_DISK_MIB.`,
+  message: `The agent server was killed because it ${what}. Write less, or ask an operator to raise PIERHEAD_DOCKER_DISK_MIB.`,
 });

@@ -26,8 +26,9 @@ export async function volumeSizes(engine: Engine, signal?: AbortSignal): Promise
   return new Map((Volumes ?? []).map(({ Name, UsageData }) => [Name, UsageData?.Size ?? 0]));
 }
 
-/** Returns the total size of volumes. */
+/** Returns the total size of volumes; -1 when the engine cannot measure one. */
 export async function volumeBytes(engine: Engine, volumes: MountedVolume[]): Promise<number> {
   const sizes = await volumeSizes(engine);
-  return volumes.reduce((sum, { name }) => sum + (sizes.get(name) ?? 0), 0);
+  const bytes = volumes.map(({ name }) => sizes.get(name) ?? 0);
+  return bytes.includes(-1) ? -1 : bytes.reduce((sum, size) => sum + size, 0);
 }
