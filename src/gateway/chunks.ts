@@ -1,63 +1,11 @@
 import type { IncomingMessage } from "node:http";
+import type { BurstsOfServer } from "./burst-turns.ts";
 
 /**
  * Chunks in one read of 64 KiB above which a stream has to wait for its next turn. They have less than 60 bytes each: an event with
  * one token is longer.
  */
 const chunksMax = 1_000;
-
-/**
- * Pause between two streams that continue. Taking 64 KiB of tiny chunks occupies the event loop for as long, and requests of others need
- * several turns.
- */
-const pauseMs = 10;
-
-/** How long after such a stream the requests to the same server wait for a turn too. Each of their answers could be one. */
-const memoryMs = 10_000;
-
-/** Begin or continue one stream each, by the server that they belong to. They return false if their stream has ended. */
-const waiting = new Map<object, (() => boolean)[]>();
-
-let isPlanned = false;
-
-function takeTurn(owner: object, next: () => boolean): void {
-  const others = waiting.get(owner);
-  planTurn();
-  if (others === undefined) waiting.set(owner, [next]);
-  else others.push(next);
-}
-
-function planTurn(): void {
-  if (!isPlanned) setTimeout(continueOne, pauseMs);
-  isPlanned = true;
-}
-
-/** Continues one stream. The servers take turns, so that one with many streams does not delay those of another. */
-function continueOne(): void {
-  isPlanned = false;
-  for (const [owner, list] of waiting) {
-    const next = list.shift();
-    waiting.delete(owner);
-    if (list.length > 0) waiting.set(owner, list);
-    if (next?.() === true) break;
-  }
-  if (waiting.size > 0) planTurn();
-}
-
-/** Whether a server has sent too many chunks, so that its next answers have to wait. */
-export class ChunkStorms {
-  #lastAtMs = Number.NEGATIVE_INFINITY;
-
-  seen(): void {
-    this.#lastAtMs = performance.now();
-  }
-
-  /** Calls `begin` now, or in a turn of its own. It returns false if there is nothing to do any more. */
-  take(begin: () => boolean): void {
-    if (performance.now() - this.#lastAtMs < memoryMs) takeTurn(this, begin);
-    else begin();
-  }
-}
 
 /**
  * Calls `use` once for all chunks of a body that arrived in one turn of the event loop, still in that turn: a sender chooses the
@@ -68,20 +16,20 @@ export class ChunkStorms {
 export function onChunks(
   stream: IncomingMessage,
   use: (bytes: Buffer) => void,
-  server: { storms: ChunkStorms; isSender: boolean },
+  server: { bursts: BurstsOfServer; isSender: boolean },
 ): void {
   let pending: Buffer[] = [];
   const flush = () => {
     if (pending.length === 0) return;
     const [first] = pending;
     const bytes = pending.length === 1 && first !== undefined ? first : Buffer.concat(pending);
-    const isStorm = pending.length > chunksMax;
+    const isBurst = pending.length > chunksMax;
     pending = [];
     use(bytes);
-    if (isStorm && server.isSender) server.storms.seen();
-    if (!isStorm || stream.isPaused()) return;
+    if (isBurst && server.isSender) server.bursts.seen();
+    if (!isBurst || stream.isPaused()) return;
     pauseBody(stream);
-    takeTurn(server.storms, () => {
+    server.bursts.takeTurn(() => {
       resumeBody(stream);
       return !stream.destroyed;
     });

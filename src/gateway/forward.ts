@@ -1,6 +1,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { type ChunkStorms, onChunks, pauseBody, resumeBody } from "./chunks.ts";
+import type { BurstsOfServer } from "./burst-turns.ts";
+import { onChunks, pauseBody, resumeBody } from "./chunks.ts";
 import { refusalOfAnswer } from "./console-call.ts";
 import type { Exchange } from "./exchange.ts";
 import { answerHeaders, type ForwardedOptions, framingHeaders, type RawHeaders, requestHeaders } from "./headers.ts";
@@ -30,7 +31,7 @@ export function forward(exchange: Exchange, replica: Replica, options: ForwardOp
   // The body is read only once the connection is open. Until then the request can still go to another replica.
   const { bodyBytesMax } = options;
   const connected = (upstream: ClientRequest) =>
-    sendsBody && sendBody(exchange, upstream, { bodyBytesMax, storms: replica.storms });
+    sendsBody && sendBody(exchange, upstream, { bodyBytesMax, bursts: replica.bursts });
   const upstream = openRequest(exchange, replica, { headers, options, connected, upgraded: null, onFailure });
   if (!sendsBody) upstream.end();
 }
@@ -86,7 +87,7 @@ export function openRequest(exchange: Exchange, replica: Replica, upstreamOption
   };
   // Errors after the answer has begun are handled by the answer.
   upstream.on("response", done).on("error", fail);
-  upstream.on("response", (answer) => relayAnswer(exchange, answer, replica.storms));
+  upstream.on("response", (answer) => relayAnswer(exchange, answer, replica.bursts));
   let interim = 0;
   upstream.on("information", () => {
     interim += 1;
@@ -158,7 +159,7 @@ export const hasBody = ({ headers }: IncomingMessage) =>
 function sendBody(
   exchange: Exchange,
   upstream: ClientRequest,
-  { bodyBytesMax, storms }: { bodyBytesMax: number; storms: ChunkStorms },
+  { bodyBytesMax, bursts }: { bodyBytesMax: number; bursts: BurstsOfServer },
 ): void {
   const { request, counter } = exchange;
   let bytes = 0;
@@ -169,14 +170,14 @@ function sendBody(
     if (bytes > bodyBytesMax) exchange.refuse(refusals.oversize(bodyBytesMax));
     else if (!upstream.write(part)) pauseBody(request);
   };
-  onChunks(request, send, { storms, isSender: false });
+  onChunks(request, send, { bursts, isSender: false });
   upstream.on("drain", () => resumeBody(request));
   request.on("end", () => upstream.end());
   upstream.flushHeaders();
 }
 
 /** Copies the answer to the client. Each chunk is sent in the turn of the event loop in which it arrived. */
-function relayAnswer(exchange: Exchange, answer: IncomingMessage, storms: ChunkStorms): void {
+function relayAnswer(exchange: Exchange, answer: IncomingMessage, bursts: BurstsOfServer): void {
   const { response, counter } = exchange;
   answer.on("error", () => breakOff(exchange));
   answer.on("close", () => {
@@ -195,7 +196,7 @@ function relayAnswer(exchange: Exchange, answer: IncomingMessage, storms: ChunkS
     pauseBody(answer);
     response.once("drain", () => resumeBody(answer));
   };
-  onChunks(answer, send, { storms, isSender: true });
+  onChunks(answer, send, { bursts, isSender: true });
   answer.on("end", () => {
     isSent = true;
     response.end();

@@ -6,6 +6,7 @@ import { Shares, shareRules } from "../base/shares.ts";
 import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site, splitTarget } from "./address.ts";
+import { BurstTurns } from "./burst-turns.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
 import type { ConsoleCall } from "./console-call.ts";
 import { TrafficCounter, type TrafficCounts } from "./counts.ts";
@@ -141,6 +142,7 @@ class HttpGateway implements Gateway {
   readonly #logger: Logger;
   readonly #forwardOptions: ForwardOptions;
   readonly #agentPort: number | null;
+  readonly #burstTurns = new BurstTurns();
   readonly #deployments = new Map<string, Deployment>();
   readonly #customAddresses = new CustomAddresses();
   readonly #replicas = new Map<string, Replica>();
@@ -329,7 +331,8 @@ class HttpGateway implements Gateway {
     }
     const { idleSocketMs } = this.#limits;
     const agentPort = this.#agentPort;
-    const replica = new Replica(target, { idleSocketMs, agentPort, onGone: this.#forgetReplica });
+    const burstTurns = this.#burstTurns;
+    const replica = new Replica(target, { idleSocketMs, agentPort, burstTurns, onGone: this.#forgetReplica });
     this.#replicas.set(replica.id, replica);
     return replica;
   }
@@ -423,7 +426,7 @@ class HttpGateway implements Gateway {
     const { requestDurationMs } = this.#limits;
     exchange.setDeadline(requestDurationMs, () => exchange.refuse(refusals.overdue(revisionId, requestDurationMs)));
     const send = exchange.upgrade !== null && asksForWebSocket(exchange.request) ? tunnel : forward;
-    replica.storms.take(() => {
+    replica.bursts.begin(() => {
       if (exchange.isSettled) return false;
       send(exchange, replica, this.#forwardOptions, (failure) => this.#retry(deployment, exchange, replica, failure));
       return true;

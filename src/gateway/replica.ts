@@ -1,5 +1,5 @@
 import { Agent } from "node:http";
-import { ChunkStorms } from "./chunks.ts";
+import type { BurstsOfServer, BurstTurns } from "./burst-turns.ts";
 import type { Route } from "./route.ts";
 
 type Target = Route["targets"][number];
@@ -7,6 +7,8 @@ type Target = Route["targets"][number];
 interface ReplicaOptions {
   idleSocketMs: number;
   agentPort: number | null;
+  /** Turns of all replicas of the gateway. */
+  burstTurns: BurstTurns;
   onGone: (replica: Replica) => void;
 }
 
@@ -24,19 +26,21 @@ export class Replica {
   readonly #idleSocketMs: number;
   readonly #onGone: (replica: Replica) => void;
   #idleCalls: Set<() => void> | undefined;
-  #storms: ChunkStorms | undefined;
+  readonly #burstTurns: BurstTurns;
+  #bursts: BurstsOfServer | undefined;
 
   /**
    * `idleSocketMs` limits how long an idle connection is kept. It must be shorter than the agent server's own limit (5 s in
    * Node and in uvicorn), because a request that is sent while the server closes the connection fails.
    * `onGone` is called when no route names the replica any more and it has no request in flight.
    */
-  constructor(target: Target, { idleSocketMs, agentPort, onGone }: ReplicaOptions) {
+  constructor(target: Target, { idleSocketMs, agentPort, burstTurns, onGone }: ReplicaOptions) {
     this.id = target.replicaId;
     this.host = target.host;
     this.port = target.port;
     this.agentPort = agentPort;
     this.#idleSocketMs = idleSocketMs;
+    this.#burstTurns = burstTurns;
     this.#onGone = onGone;
   }
 
@@ -46,9 +50,9 @@ export class Replica {
     return this.#agent;
   }
 
-  get storms(): ChunkStorms {
-    this.#storms ??= new ChunkStorms();
-    return this.#storms;
+  get bursts(): BurstsOfServer {
+    this.#bursts ??= this.#burstTurns.ofServer();
+    return this.#bursts;
   }
 
   get inFlight(): number {

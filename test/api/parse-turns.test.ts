@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ParseTurns } from "../../src/api/http/parse-turns.ts";
 
-const signal = () => new AbortController().signal;
-const large = 1_000_000;
+/** Signal of a client that does not leave. */
+const stays = new AbortController().signal;
 
-test("large bodies of one workspace are parsed one after the other with pauses, those of another and small ones meanwhile", async () => {
+test("large bodies of one workspace are parsed one after the other with pauses, those of another meanwhile", async () => {
   const turns = new ParseTurns();
   const parsed: string[] = [];
   const parse = (name: string, tookMs: number) => () => {
@@ -13,13 +13,12 @@ test("large bodies of one workspace are parsed one after the other with pauses, 
     const end = performance.now() + tookMs;
     while (performance.now() < end);
   };
-  const first = turns.take({ owner: "a", bytes: large, signal }, parse("first", 100));
-  const second = turns.take({ owner: "a", bytes: large, signal }, parse("second", 0));
+  const first = turns.take("a", parse("first", 100), stays);
+  const second = turns.take("a", parse("second", 0), stays);
   await first;
   const endedAt = performance.now();
-  await turns.take({ owner: "a", bytes: 100, signal }, parse("small", 0));
-  await turns.take({ owner: "b", bytes: large, signal }, parse("other", 0));
-  assert.deepEqual(parsed, ["first", "small", "other"]);
+  await turns.take("b", parse("other", 0), stays);
+  assert.deepEqual(parsed, ["first", "other"]);
   await second;
   assert.ok(performance.now() - endedAt >= 95);
   assert.equal(parsed.at(-1), "second");
@@ -27,10 +26,9 @@ test("large bodies of one workspace are parsed one after the other with pauses, 
 
 test("a body that is refused lets the next one be parsed", async () => {
   const turns = new ParseTurns();
-  const body = { owner: "a", bytes: large, signal };
   const refuse = () => {
     throw new Error("refused");
   };
-  await assert.rejects(turns.take(body, refuse), /refused/);
-  assert.equal(await turns.take(body, () => "parsed"), "parsed");
+  await assert.rejects(turns.take("a", refuse, stays), /refused/);
+  assert.equal(await turns.take("a", () => "parsed", stays), "parsed");
 });

@@ -1,8 +1,8 @@
 import { SlotQueues } from "../../base/slot-queues.ts";
 import { queueLimits } from "./request-turns.ts";
 
-/** Parsing smaller bodies costs less than a wait. */
-const smallBytesMax = 16_384;
+/** Parsing bodies up to this size costs less than a wait. */
+export const smallBodyBytesMax = 16_384;
 
 /** Longest pause after a body. */
 const pauseMaxMs = 500;
@@ -16,13 +16,12 @@ export class ParseTurns {
   readonly #queues = new SlotQueues({ ...queueLimits, slots: 1 });
 
   /**
-   * @param body.owner the workspace of the sender. null: the sender has no key, or is the server itself
+   * Parses a body in the next free turn.
+   * @param signal aborts when the sender leaves. A body that waits then leaves the queue.
    * @throws ApiError 429 when too many bodies wait; what `parse` throws
    */
-  async take<T>(body: { owner: string | null; bytes: number; signal: () => AbortSignal }, parse: () => T): Promise<T> {
-    const { owner, bytes, signal } = body;
-    if (owner === null || bytes <= smallBytesMax) return parse();
-    await this.#queues.enter(owner, signal());
+  async take<T>(owner: string, parse: () => T, signal: AbortSignal): Promise<T> {
+    await this.#queues.enter(owner, signal);
     const beganAt = performance.now();
     try {
       return parse();

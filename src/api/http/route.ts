@@ -24,7 +24,7 @@ import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
 import { JsonStream, sendJsonStream } from "./json-stream.ts";
 import { LargePages } from "./large-pages.ts";
-import { ParseTurns } from "./parse-turns.ts";
+import { ParseTurns, smallBodyBytesMax } from "./parse-turns.ts";
 import { RequestLimits } from "./rate-limit.ts";
 import { bodySenderOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
@@ -246,6 +246,12 @@ function register<O extends Operation, P extends Caller | null>(
   const onMalformed = (request: FastifyRequest) =>
     limits.countRefusedBody(refusalsOf(bodySenderOf(request, limits), operation));
   const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
+  /** Parses and checks a request. */
+  const parseInTurn = async (owner: string | null, request: FastifyRequest, reply: FastifyReply) => {
+    const parse = () => read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
+    const isLarge = bytesOf(request) > smallBodyBytesMax;
+    return isLarge && owner !== null ? parseTurns.take(owner, parse, signalOf(reply)) : parse();
+  };
   const hasOwnBody = operation.verb !== "GET" && operation.stream === null;
   const { status, partly = status, schema, isPage = false } = operation.response;
   api.registered.push(operation);
@@ -266,11 +272,8 @@ function register<O extends Operation, P extends Caller | null>(
     handler: inShare(api.deps.traces, async (request, reply) => {
       const principal = request.principal as P;
       if (hasOwnBody) request.body = await readBody({ request, reply, operation }, { memory, limits });
-      const large = { owner: ownerOf(principal), bytes: bytesOf(request), signal: () => signalOf(reply) };
-      const parts = (await parseTurns.take(large, () => read(request))) as Pick<
-        Call<O, P>,
-        "params" | "query" | "body"
-      >;
+      const owner = ownerOf(principal);
+      const parts = await parseInTurn(owner, request, reply);
       reply.code(status);
       const answerPartly = () => void reply.code(partly);
       const shared = { principal, ...parts, request, answerPartly };
@@ -282,7 +285,6 @@ function register<O extends Operation, P extends Caller | null>(
         idempotency &&
         idempotentRequestOf(request, { scopeId: idempotency.scopeOf(principal), operation, parts: identity });
       const inTurn = <T extends Encoded>(act: () => Promise<T>) => {
-        const owner = ownerOf(principal);
         if (turns === undefined || owner === null) return act();
         return turns.take({ owner, operation: operation.id, signal: signalOf(reply) }, act);
       };
@@ -299,7 +301,7 @@ function register<O extends Operation, P extends Caller | null>(
       if (turns !== undefined) {
         const answer = await inTurn(async () => unlessStream(await run(() => null), encode));
         const hold = (unread: { bytes: number; isRefusable: boolean }) => {
-          unreadAnswers.hold({ owner: ownerOf(principal), ...unread }, reply.raw);
+          unreadAnswers.hold({ owner, ...unread }, reply.raw);
         };
         return sendEither({ request, reply, logger: api.deps.logger, hold }, answer);
       }

@@ -19,7 +19,7 @@ const heapMib = () => {
 const tiny = Buffer.from("1\r\nx\r\n".repeat(20_000));
 
 /** An agent that answers each request on a connection of its own with chunks of one byte, without end. */
-async function startStormAgent() {
+async function startTinyChunkAgent() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -45,7 +45,7 @@ async function startStormAgent() {
 }
 
 test("answers in tiny chunks that their clients do not read take little memory", { timeout }, async () => {
-  using agent = await startStormAgent();
+  using agent = await startTinyChunkAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target]));
   const before = heapMib();
