@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
+import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Address } from "./address.ts";
 import { type AdmittedCaller, credentialIn, keyHeaders } from "./caller-headers.ts";
 import { type Refusal, refusals } from "./refusal.ts";
@@ -21,9 +21,6 @@ export type Identify = (
   headers: Record<string, string>,
   asked: { deploymentId: string; address: string; signal: AbortSignal },
 ) => Promise<Identified>;
-
-/** A revoked key works at most this much longer (contract 7.4). An assertion is valid for longer than it is cached. */
-const cacheMs = 60_000;
 
 /** While the control plane is away, known callers stay admitted for this long, so that agents keep serving. */
 const staleCacheMs = 15 * 60_000;
@@ -47,15 +44,17 @@ interface Known {
   atMs: number;
 }
 
-/** Authorizes callers by the control plane's answer, and caches it per caller and deployment for a minute. */
+/** Authorizes callers by the control plane's answer, and caches it per caller and deployment. An assertion is valid for longer than that. */
 export class CallerAuthorizer {
   readonly #identify: Identify | undefined;
   readonly #proxies: TrustedProxies;
+  readonly #memoryMs: number;
   readonly #cache = new Map<string, Known>();
 
-  constructor(identify: Identify | undefined, proxies: TrustedProxies = noTrustedProxies) {
+  constructor(identify: Identify | undefined, { proxies, memoryMs }: { proxies: TrustedProxies; memoryMs: number }) {
     this.#identify = identify;
     this.#proxies = proxies;
+    this.#memoryMs = memoryMs;
   }
 
   /** Returns the admitted caller of a request, or the refusal. */
@@ -79,7 +78,7 @@ export class CallerAuthorizer {
     const name = hash("sha256", JSON.stringify([asked.deploymentId, credentials]), "base64url");
     const known = this.#cache.get(name);
     const ageMs = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.atMs;
-    if (known !== undefined && ageMs < cacheMs) return known;
+    if (known !== undefined && ageMs < this.#memoryMs) return known;
     try {
       const found = await this.#callIdentify(credentials, asked);
       // The caller asked too often, which says nothing about its key.

@@ -35,6 +35,8 @@ export class Exchange {
   attempts = 0;
   /** Replicas that accepted no connection. */
   readonly tried: Replica[] = [];
+  /** What happens again and again while it is an open WebSocket. */
+  whileTunnel: { act: () => void; everyMs: number } | null = null;
   /** Called once, when the exchange has ended. */
   onEnd: () => void = () => {};
   readonly #counter: TrafficCounter;
@@ -134,6 +136,8 @@ export class Exchange {
   becomeTunnel(): void {
     this.#isTunnel = true;
     clearTimeout(this.#deadline ?? undefined);
+    const again = this.whileTunnel;
+    this.#deadline = again === null ? null : setInterval(again.act, again.everyMs).unref();
     this.#counter.countAnswer(101);
   }
 

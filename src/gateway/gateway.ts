@@ -35,6 +35,8 @@ export interface GatewayLimits {
   callsMax: number;
   /** Fraction of `callsMax` that one workspace may hold of what the others leave. Above: 429 with Retry-After. */
   workspaceShare: number;
+  /** How long a caller is known. Then it is checked again, also while its WebSocket is open. A revoked key works this much longer (contract 7.4). */
+  callerMemoryMs: number;
   /** Time until a replica accepts a connection. */
   connectTimeoutMs: number;
   /** Idle connections to replicas are closed after this long, which is shorter than the agent servers' own 5 s. */
@@ -48,6 +50,7 @@ export const defaultLimits: GatewayLimits = {
   waitingMax: 10_000,
   callsMax: 20_000,
   workspaceShare: 0.5,
+  callerMemoryMs: 60_000,
   connectTimeoutMs: 10_000,
   idleSocketMs: 4_000,
 };
@@ -170,7 +173,8 @@ class HttpGateway implements Gateway {
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
     this.#calls = new Shares(shareRules(this.#limits.callsMax, this.#limits.workspaceShare));
-    this.#authorizer = new CallerAuthorizer(options.identify, trustedProxies);
+    const memoryMs = this.#limits.callerMemoryMs;
+    this.#authorizer = new CallerAuthorizer(options.identify, { proxies: trustedProxies, memoryMs });
     this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustedProxies };
     this.#agentPort = options.agentPort ?? null;
   }
@@ -383,7 +387,17 @@ class HttpGateway implements Gateway {
     if (exchange.isSettled) return;
     if ("status" in found) return exchange.refuse(found);
     exchange.caller = found;
+    const everyMs = this.#limits.callerMemoryMs;
+    exchange.whileTunnel = { act: () => void this.#checkAgain(deployment, exchange), everyMs };
     this.#admit(deployment, exchange);
+  }
+
+  /** Ends a WebSocket whose caller may no longer open one, as its key was revoked. A control plane that is away ends none. */
+  async #checkAgain(deployment: Deployment, exchange: Exchange): Promise<void> {
+    const { deploymentId, admission } = deployment.route;
+    if (admission === undefined) return;
+    const found = await this.#authorizer.authorize(exchange, { deploymentId, admission });
+    if ("status" in found && (found.status === 401 || found.status === 403)) exchange.breakOff();
   }
 
   #forget(exchange: Exchange): void {

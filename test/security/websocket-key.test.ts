@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { openRaw, route, startGateway } from "../gateway/harness.ts";
+import { eventually, openRaw, route, startGateway } from "../gateway/harness.ts";
 
 test("no WebSocket of an agent opens without a key, also not at its health path", async () => {
   let upgrades = 0;
@@ -36,6 +36,49 @@ test("no WebSocket of an agent opens without a key, also not at its health path"
     assert.equal(await statusOf("/ok", "h2c"), 200, "another upgrade is ignored");
     assert.equal(await statusOf("/ws", "websocket", "mine"), 101);
     assert.equal(upgrades, 1);
+  } finally {
+    agent.closeAllConnections();
+    agent.close();
+  }
+});
+
+test("a WebSocket of an agent ends with the key that opened it, and not while the control plane is away", async () => {
+  const agent = createServer((_request, response) => response.end("ok"));
+  agent.on("upgrade", (_request, socket) => {
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    socket.on("error", () => {}).pipe(socket);
+  });
+  agent.listen(0, "127.0.0.1");
+  await once(agent, "listening");
+  let answer: "admits" | "is away" | "refuses" = "admits";
+  let asked = 0;
+  try {
+    await using site = await startGateway({
+      limits: { callerMemoryMs: 20 },
+      identify: async () => {
+        asked += 1;
+        if (answer === "is away") throw new Error("away");
+        return answer === "admits" ? { workspaceId: "w1" } : { status: 401, detail: "Invalid token" };
+      },
+    });
+    const target = { replicaId: "r1", host: "127.0.0.1", port: (agent.address() as AddressInfo).port };
+    site.gateway.setRoute(route([target], { admission: { workspaceId: "w1" } }));
+    const head = "GET /d/demo/ws HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+    const more = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nX-Api-Key: mine\r\n\r\n";
+    using raw = await openRaw(site.port, head + more);
+    await raw.until(/101 Switching[\s\S]*\r\n\r\n/);
+    for (const what of ["admits", "is away"] as const) {
+      answer = what;
+      const until = asked + 3;
+      await eventually(
+        () => asked,
+        (count) => count >= until,
+      );
+      raw.socket.write(what);
+      await raw.until(new RegExp(what));
+    }
+    answer = "refuses";
+    await eventually(raw.isEnded, (isEnded) => isEnded);
   } finally {
     agent.closeAllConnections();
     agent.close();
