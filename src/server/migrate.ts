@@ -10,7 +10,7 @@ export async function migrateDatabase(config: Config, { logger }: { logger: Logg
   const { databaseUrl, dataDir, databaseTemplateDir: templateDirectory } = config;
   const db = await openDatabase({ databaseUrl, dataDir, logger, ...(templateDirectory && { templateDirectory }) });
   try {
-    return await migrate(db);
+    return await migrate(db, { logger });
   } finally {
     await db.close();
   }

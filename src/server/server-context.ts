@@ -107,7 +107,7 @@ export async function openContext(config: Config, logger: Logger, closing: Closi
       logger.warn({ error: describeError(error) }, "roles of agents could not be kept from the server's own database");
     });
   }
-  await migrate(db);
+  await migrate(db, { logger });
   await db.watchClock();
   const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayCreate: true })));
   closing.add("sealer", async () => sealer.close());

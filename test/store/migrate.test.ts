@@ -93,12 +93,46 @@ eachDatabase(
   { kinds: ["postgres"] },
 );
 
+/** Opens a session of its own. */
+async function openSession(databaseUrl: string | undefined) {
+  const session = new pg.Client({ connectionString: databaseUrl });
+  await session.connect();
+  return session;
+}
+
+eachDatabase(
+  "a server that waits for the migration of another one logs it",
+  async (db, { databaseUrl }) => {
+    const lines: string[] = [];
+    const logger = { info: (line: string) => void lines.push(line) };
+    assert.deepEqual(await migrate(db, { logger }), []);
+    assert.deepEqual(lines, []);
+    const other = await openSession(databaseUrl);
+    try {
+      // The lock of all versions: the first four bytes of "pierhead".
+      await other.query("begin; select pg_advisory_xact_lock(1885955442)");
+      const migrated = migrate(db, { logger });
+      await eventually(
+        () => lines,
+        ({ length }) => length > 0,
+      );
+      await other.query("commit");
+      assert.deepEqual(await migrated, []);
+      assert.deepEqual(lines, ["waiting for the migration lock, which another server holds"]);
+    } finally {
+      await other.end();
+    }
+  },
+  { kinds: ["postgres"] },
+);
+
 eachDatabase(
   "a migration that waits for a table does not block servers of the previous version",
   async (db, { databaseUrl }) => {
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-migrations-"));
-    const backup = new pg.Client({ connectionString: databaseUrl });
-    await backup.connect();
+    const backup = await openSession(databaseUrl);
+    const lines: string[] = [];
+    const logger = { info: (line: string) => void lines.push(line) };
     try {
       await cp("src/store/engine/migrations", directory, { recursive: true });
       await writeFile(
@@ -106,14 +140,19 @@ eachDatabase(
         "-- additive\nalter table deployments add column later int;",
       );
       await backup.query("begin; select count(*) from deployments");
-      const migrated = migrate(db, { directory });
+      const migrated = migrate(db, { directory, logger });
       const isWaiting = async () => (await db.query(sql`select 1 from pg_locks where not granted`)).rows.length > 0;
       await eventually(isWaiting, (waits) => waits);
       const began = performance.now();
       await db.query(sql`select count(*) from deployments`);
       assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
+      await eventually(
+        () => lines,
+        ({ length }) => length > 0,
+      );
       await backup.query("commit");
       assert.deepEqual(await migrated, ["9998_later.sql"]);
+      assert.deepEqual(lines, ["waiting for other sessions to release the tables, in order to migrate them"]);
     } finally {
       await backup.end();
       await rm(directory, { recursive: true, force: true });

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "../../telemetry/log.ts";
 import { currentUnit } from "./atomic-unit.ts";
 import type { Db, Trx } from "./database.ts";
 import { DatabaseUnusable, sqlState } from "./database-errors.ts";
@@ -38,6 +39,8 @@ export interface MigrateOptions {
   directory?: string;
   /** Names of the migrations to apply, to create the tables of an earlier version; all by default. */
   only?: readonly string[];
+  /** Logs why a migration waits. */
+  logger?: Pick<Logger, "info">;
 }
 
 /**
@@ -50,13 +53,13 @@ export interface MigrateOptions {
  */
 export async function migrate(
   db: Db,
-  { directory = migrationsDirectory, only }: MigrateOptions = {},
+  { directory = migrationsDirectory, only, logger }: MigrateOptions = {},
 ): Promise<string[]> {
   const known = (await readMigrations(directory)).filter(({ name }) => only?.includes(name) ?? true);
   const end = performance.now() + migrationTimeoutMs;
-  for (;;) {
+  for (let attempts = 1; ; attempts += 1) {
     try {
-      return await applyMissing(db, known);
+      return await applyMissing(db, known, logger);
     } catch (error) {
       if (!isLockRefused(error)) throw error;
       if (performance.now() > end) {
@@ -65,17 +68,18 @@ export async function migrate(
           { cause: error },
         );
       }
+      if (attempts === 1) logger?.info("waiting for other sessions to release the tables, in order to migrate them");
       await sleep(lockPauseMs);
     }
   }
 }
 
-function applyMissing(db: Db, known: Migration[]): Promise<string[]> {
+function applyMissing(db: Db, known: Migration[], logger: MigrateOptions["logger"]): Promise<string[]> {
   // Inside a unit (a restore) other statements cannot be repeated, and no other session knows the tables yet.
   const hasOthers = db.kind === "postgres" && currentUnit() === undefined;
   return db.transaction(
     async (trx) => {
-      if (db.kind === "postgres") await trx.query(sql`select pg_advisory_xact_lock(${advisoryLock})`);
+      if (db.kind === "postgres") await waitForOthers(trx, logger);
       if (hasOthers) await trx.query(sql`set local lock_timeout = ${sql.literal(lockTimeoutMs)}`);
       const applied = await readApplied(trx);
       refuseUnknown(known, applied);
@@ -85,6 +89,15 @@ function applyMissing(db: Db, known: Migration[]): Promise<string[]> {
     },
     { timeoutMs: migrationTimeoutMs },
   );
+}
+
+/** Waits until no other server migrates the database. */
+async function waitForOthers(trx: Trx, logger: MigrateOptions["logger"]): Promise<void> {
+  const { rows } = await trx.query<{ is_free: boolean }>(sql`
+    select pg_try_advisory_xact_lock(${advisoryLock}) as is_free`);
+  if (rows[0]?.is_free === true) return;
+  logger?.info("waiting for the migration lock, which another server holds");
+  await trx.query(sql`select pg_advisory_xact_lock(${advisoryLock})`);
 }
 
 async function readMigrations(directory: string): Promise<Migration[]> {
