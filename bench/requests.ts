@@ -98,6 +98,7 @@ export const apiSettings: ApiSettings = {
   hasBuiltinDataPlane: true,
   isDataPlaneRemote: false,
   tracing: null,
+  detectionTimeoutMs: 28_000,
   streamHeartbeatMs: 15_000,
   // Counts requests but never limits them.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },

@@ -121,6 +121,8 @@ export interface ApiSettings {
   logLinesPerS: number;
   /** Where agents send their traces; null when the operator configured no backend. */
   tracing: TracingBackend | null;
+  /** Time for reading and describing a source. */
+  detectionTimeoutMs: number;
   /** Interval of the heartbeat on an idle event stream. */
   streamHeartbeatMs: number;
 }

@@ -112,6 +112,9 @@ export const uploadBytesMax = 200 * mib;
 /** Largest archive that a server is detected in. The console leaves out what detection does not read. */
 export const detectionArchiveBytesMax = 32 * mib;
 
+/** Time for reading and describing a source. Clients wait for 30 s. */
+export const detectionTimeoutMs = 28 * second;
+
 /** Detections of one server at the same time: each runs git or unpacks an archive. */
 export const detectionsMax = 8;
 

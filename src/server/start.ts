@@ -5,7 +5,7 @@ import { detectionPrefix } from "../api/detections/detection-routes.ts";
 import { removeAbandonedDirectories } from "../base/temporary-directories.ts";
 import { templatesDirectory } from "../builds/sources/templates.ts";
 import { agentPort } from "../compute/docker/replicas/container.ts";
-import { streamHeartbeatMs } from "../domain/limits.ts";
+import { detectionTimeoutMs, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { gitPrefix } from "../integrations/git-program.ts";
 import { githubAddress } from "../integrations/github-app.ts";
@@ -214,6 +214,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,
     hasBuiltinDataPlane: config.compute !== "none" || config.listenerKey !== undefined,
     isDataPlaneRemote: config.listenerKey !== undefined,
+    detectionTimeoutMs,
     streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
     workspaceShare: config.workspaceSharePercent / 100,

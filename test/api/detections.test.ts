@@ -67,6 +67,22 @@ test("shows the graphs, versions, lock file and variables of an agent in a repos
   assert.deepEqual(await leftovers(), []);
 });
 
+test("answers at its deadline for a repository whose files take too long to look into", {
+  timeout: 25_000,
+}, async () => {
+  const hurried = await startApi({ detectionTimeoutMs: 7_000 });
+  // Without an end of a line or an equals sign, but with many beginnings of lines, as regular expressions count them.
+  const files = { "requirements.txt": "fastapi\n", "app.py": "a:\r".repeat(80_000) };
+  await using slow = await createAgentRepository(files);
+  const asked = { method: "POST", url: "/v2/detections", payload: { repo_url: slow.url } } as const;
+  const { status, body, text } = await hurried.ask(asked);
+  assert.equal(status, 200, text);
+  assert.equal(body.found, null);
+  assert.match(body.problem.message, /takes too long to look into/);
+  assert.match(body.commit_sha, /^[0-9a-f]{40}$/);
+  assert.deepEqual(await leftovers(), []);
+});
+
 test("recognizes a server without a configuration, and says how it would start", async () => {
   const { body } = await detect({ repo_url: repository.url, config_path: "apps/api/requirements.txt" });
   assert.deepEqual(

@@ -160,6 +160,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   hasBuiltinDataPlane: true,
   isDataPlaneRemote: false,
   tracing: null,
+  detectionTimeoutMs: 28_000,
   streamHeartbeatMs: 15_000,
   rateLimit: { perS: 0, burst: 1 },
   workspaceShare: 0.5,

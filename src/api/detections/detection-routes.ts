@@ -26,15 +26,11 @@ import { drain, receiveFile } from "../uploads/receive-upload.ts";
 
 const mib = 1024 * 1024;
 
-/** Time for reading a source. Clients wait for 30 s. */
-const readTimeoutMs = 24_000;
-
 /**
- * Time for reading and describing a repository, and for describing it at least. That takes milliseconds, unless its files were made to
+ * Fraction of the time of a detection that reading a repository may take. Describing it takes milliseconds, unless its files were made to
  * take longer. It gets all the time that reading has left, because its low priority makes it slow beside builds.
  */
-const repositoryTimeoutMs = 28_000;
-const describeTimeoutMinMs = 4_000;
+const readingShare = 6 / 7;
 
 /** What detection reads of a repository. Files above 256 KiB are not sources of a server. */
 const repositoryLimits: SmallFileLimits = {
@@ -67,7 +63,7 @@ export function addDetectionRoutes(api: Api): void {
 }
 
 function addSourceRoute(api: Api, running: Shares): void {
-  const { templatesDir, buildTarget } = api.deps.settings;
+  const { templatesDir, buildTarget, detectionTimeoutMs } = api.deps.settings;
 
   const inTemplate = async (id: string, configPath: string | null) => {
     const known = await listTemplates(templatesDir);
@@ -90,12 +86,11 @@ function addSourceRoute(api: Api, running: Shares): void {
       if (!isOne) throw errors.invalidField("repo_url", "or template_id is needed: send one of the two.");
       if (templateId != null) return inTemplate(templateId, configPath);
       return whileHeld(running, principal, async (directory) => {
-        const beganAt = performance.now();
+        const endsAt = performance.now() + detectionTimeoutMs;
         const asked = { ...body, repo_url: repoUrl ?? "" };
         const at = await fetchRepository(api.deps, principal, asked, { directory, signal });
         const task = { directory, archive: null, configPath, target: buildTarget };
-        const leftMs = repositoryTimeoutMs - (performance.now() - beganAt);
-        const timeoutMs = Math.max(describeTimeoutMinMs, leftMs);
+        const timeoutMs = Math.max(detectionTimeoutMs * (1 - readingShare), endsAt - performance.now());
         return { ...shown(await describeApart(task, { timeoutMs, signal })), ...at };
       });
     },
@@ -124,8 +119,10 @@ function addArchiveRoute(api: Api, running: Shares): void {
           const received = await receiveFile(request.raw, path.join(directory, "archive"), { bytesMax, signal });
           await mkdir(source);
           const archive = { file: received.path, limits: archiveLimits };
-          const task = { directory: source, archive, configPath, target: api.deps.settings.buildTarget };
-          return shown(await describeApart(task, { timeoutMs: readTimeoutMs, signal }).catch(refuseArchive));
+          const { buildTarget, detectionTimeoutMs } = api.deps.settings;
+          const task = { directory: source, archive, configPath, target: buildTarget };
+          const timeoutMs = detectionTimeoutMs * readingShare;
+          return shown(await describeApart(task, { timeoutMs, signal }).catch(refuseArchive));
         });
       },
       answers,
@@ -187,12 +184,13 @@ async function fetchRepository(
   if (name !== null && !isValidRef(name)) throw errors.invalidField("ref", "must be a branch, tag or commit.");
   const integration = await findOpenIntegration(deps, principal, integrationId ?? null);
   if (integration === undefined) throw errors.integrationNotFound(integrationId ?? "");
-  const signal = AbortSignal.any([given, AbortSignal.timeout(readTimeoutMs)]);
+  const timeoutMs = Math.round(settings.detectionTimeoutMs * readingShare);
+  const signal = AbortSignal.any([given, AbortSignal.timeout(timeoutMs)]);
   return callCodeHost(async () => {
     try {
       const access = await gitAccess({ github, ...settings }, { integration, repoUrl }, signal);
       const { allowLocalSources: allowLocal } = settings;
-      const remote = { ...access, repoUrl, allowLocal, signal, timeoutMs: readTimeoutMs };
+      const remote = { ...access, repoUrl, allowLocal, signal, timeoutMs };
       const ref = name ?? (await defaultBranch(remote));
       const { commitSha } = await resolveRef({ ...remote, ref });
       await fetchSmallFiles({ ...remote, commitSha, directory, limits: repositoryLimits });
