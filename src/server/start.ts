@@ -22,6 +22,7 @@ import { consoleDirectory } from "./console.ts";
 import { describeAgentDatabases } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { freeBytes } from "./files.ts";
+import { lowKernelLimits } from "./kernel-limits.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { callerOf, inProcessIdentify } from "./listener-transport.ts";
@@ -94,9 +95,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     const { mode, compute } = config;
     const kinds = { database: db.kind, agent_databases: describeAgentDatabases(config) };
     logger.info({ url: listening.url, mode, compute, ...kinds, version }, "server started");
-    const { kind, because, items } = config.posture;
-    const switches = items.map(({ name, is_on, because }) => `${name}: ${is_on ? "on" : "off"} (${because})`);
-    logger.info({ posture: kind, because, items: switches }, "posture determined");
+    logPosture(config, logger);
     return {
       url: listening.url,
       credentials: installed,
@@ -112,6 +111,14 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     await closing.run();
     throw error;
   }
+}
+
+function logPosture({ posture: { kind, because, items }, compute }: Config, logger: Logger): void {
+  const switches = items.map(({ name, is_on, because }) => `${name}: ${is_on ? "on" : "off"} (${because})`);
+  logger.info({ posture: kind, because, items: switches }, "posture determined");
+  const limits = kind === "public" && compute === "docker" ? lowKernelLimits() : [];
+  if (limits.length > 0)
+    logger.warn({ limits, guide: "docs/guides/docker.md" }, "limits of the kernel that agents share are low");
 }
 
 /** Returns the metrics of this server, and those of its deployments when the caller may see them. */
