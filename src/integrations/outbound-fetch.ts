@@ -81,6 +81,12 @@ async function resolveChecked(url: URL, policy: OutboundPolicy): Promise<string[
   }
 }
 
+/**
+ * Interim answers (1xx) before the answer. Receivers of webhooks of one workspace that sent them without end made requests of another one
+ * wait for 19 s.
+ */
+const interimMax = 100;
+
 function send(url: URL, addresses: string[], asked: OutboundRequest, signal: AbortSignal): Promise<IncomingMessage> {
   const body = asked.body == null ? undefined : Buffer.from(asked.body);
   const checked: LookupFunction = (_host, options, done) => {
@@ -105,6 +111,12 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
   return new Promise((resolve, reject) => {
     const request = (url.protocol === "https:" ? requestTls : requestPlain)(url, options, resolve);
     request.once("error", reject);
+    let interim = 0;
+    request.on("information", () => {
+      interim += 1;
+      if (interim <= interimMax) return;
+      request.destroy(new OutboundFailure("unreachable", `${url.host} sent more than ${interimMax} interim answers.`));
+    });
     // The call requested no upgrade. Without this handler the connection would end without an error, and without the deadline.
     request.once("upgrade", ({ statusCode = 101 }, socket) => {
       socket.destroy();

@@ -97,6 +97,28 @@ test("stops an endless response at the deadline and a growing one at the limit",
   await assert.rejects(fetchOutward(large.url, {}, open), fails("too large"));
 });
 
+test("stops a server that sends interim answers without end, and takes a few of them", async (context) => {
+  const interim = "HTTP/1.1 103 Early Hints\r\n\r\n";
+  const server = createRawServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", (head: Buffer) => {
+      if (head.includes("/few")) socket.end(`${interim.repeat(20)}HTTP/1.1 204 No Content\r\n\r\n`);
+      const goOn = () => {
+        while (!socket.destroyed && socket.writable && socket.write(interim.repeat(500)));
+      };
+      socket.on("drain", goOn);
+      goOn();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  assert.equal((await fetchOutward(`${url}/few`, {}, open)).status, 204);
+  // Not the deadline, which would be a timeout.
+  await assert.rejects(fetchOutward(url, {}, { ...open, timeoutMs: 3_000 }), fails("unreachable"));
+});
+
 test("refuses a response with more values or levels than its caller can parse quickly", async (context) => {
   const answers: [string, boolean][] = [
     [JSON.stringify(Array(99).fill("a,b[")), true],
