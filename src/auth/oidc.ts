@@ -149,24 +149,33 @@ export class Oidc {
       const issuer = new URL(this.#settings.issuer);
       const answer = await discoveryRequest(issuer, { ...this.#options(), algorithm: "oidc" });
       const server = await processDiscoveryResponse(issuer, answer);
-      if (server.authorization_endpoint !== undefined && server.token_endpoint !== undefined) return server;
+      if (isPage(server.authorization_endpoint) && server.token_endpoint !== undefined) return server;
     } catch (error) {
       throw failureOf(error);
     }
-    throw new OAuthFailure("misconfigured", "no_endpoints", "The metadata of the provider contains no endpoints.");
+    throw new OAuthFailure(
+      "misconfigured",
+      "no_endpoints",
+      "The metadata of the provider contains no usable endpoints.",
+    );
   }
 
   /** Prefers to send the secret in the form, because servers disagree on its encoding in a header. */
   #authOf({ token_endpoint_auth_methods_supported: methods }: AuthorizationServer): ClientAuth {
     const { clientSecret } = this.#settings;
     if (clientSecret === null) return None();
-    return methods?.includes("client_secret_post") ? ClientSecretPost(clientSecret) : ClientSecretBasic(clientSecret);
+    const takesForm = Array.isArray(methods) && methods.includes("client_secret_post");
+    return takesForm ? ClientSecretPost(clientSecret) : ClientSecretBasic(clientSecret);
   }
 
   #options() {
     return { [customFetch]: this.#fetch, [allowInsecureRequests]: true };
   }
 }
+
+/** Reports whether a browser can be sent to an address. The library checks only those that it calls itself. */
+const isPage = (address: unknown) =>
+  typeof address === "string" && /^https?:$/.test(URL.parse(address)?.protocol ?? "");
 
 const issuedToAnother = () =>
   new OAuthFailure("refused", "azp", "The provider issued its token to another application than this server.");

@@ -114,6 +114,16 @@ const variants: [string, Answers][] = [
     },
   ],
   [
+    "numbers and objects instead of lists",
+    {
+      ...honest,
+      "/.well-known/oauth-protected-resource/mcp": { json: { resource, authorization_servers: 7 } },
+      "/.well-known/oauth-authorization-server": {
+        json: { ...metadata, token_endpoint_auth_methods_supported: 7, scopes_supported: {} },
+      },
+    },
+  ],
+  [
     "a registration that is answered with 200",
     { ...honest, "/register": { status: 200, json: { client_id: "made" } } },
   ],
@@ -178,8 +188,10 @@ const refused: [string, Answers, RegExp][] = [
   ["another issuer", withMetadata({ issuer: "https://evil.example" }), /names another issuer/],
   ["an issuer with an extra path", withMetadata({ issuer: `${as.url}/x` }), /names another issuer/],
   ["no issuer", withMetadata({ issuer: undefined }), /names another issuer/],
+  ["an issuer that is not a URL", withMetadata({ issuer: "id.example" }), /names another issuer/],
   ["no PKCE", withMetadata({ code_challenge_methods_supported: undefined }), /does not offer PKCE/],
   ["only the plain PKCE method", withMetadata({ code_challenge_methods_supported: ["plain"] }), /does not offer PKCE/],
+  ["PKCE methods that are no list", withMetadata({ code_challenge_methods_supported: {} }), /does not offer PKCE/],
   [
     "a token endpoint in clear text",
     withMetadata({ token_endpoint: "http://id.example/token" }),

@@ -324,6 +324,28 @@ test("reports a provider that does not answer, and works again when it does", as
   await assert.rejects(gone.begin("secret", ownUrl), { reason: "provider_unreachable" });
 });
 
+test("fails plainly with metadata that lead a browser nowhere, and ignores numbers instead of lists", async () => {
+  await using other = await startIdentityProvider();
+  const honest = other.server.answer;
+  const announce = (fields: object) => {
+    other.server.answer = async (call) => {
+      const answer = await honest(call);
+      return "json" in answer && call.path.startsWith("/.well-known/")
+        ? { json: { ...(answer.json as object), ...fields } }
+        : answer;
+    };
+    const fetch = createProviderFetch({ allowPrivateNetwork: true });
+    return new Oidc({ ...settings, issuer: other.issuer, trustsEmail: false }, fetch);
+  };
+  for (const authorization_endpoint of ["sign-in", 7, "javascript:alert(1)"]) {
+    await assert.rejects(announce({ authorization_endpoint }).begin("secret", ownUrl), { reason: "no_endpoints" });
+  }
+  const oidc = announce({ token_endpoint_auth_methods_supported: 7 });
+  other.userClaims = verified("ana@example.org");
+  const { parameters } = other.signIn(await oidc.begin("secret", ownUrl));
+  assert.equal(await oidc.finish("secret", parameters, ownUrl), "ana@example.org");
+});
+
 test("limits the sign-ins started from one address", async () => {
   const statuses = new Set<number>();
   for (let count = 0; count < 5_000 && !statuses.has(429); count += 1) {

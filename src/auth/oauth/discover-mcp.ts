@@ -102,7 +102,7 @@ async function readResource(answer: Response, server: URL): Promise<Resource> {
     throw new OAuthFailure("misconfigured", "other_resource", because);
   }
   const metadata = await processResourceDiscoveryResponse(claimed, answer);
-  const [issuer] = metadata.authorization_servers ?? [];
+  const [issuer] = listOf(metadata.authorization_servers);
   const isIssuer = typeof issuer === "string" && URL.canParse(issuer);
   return {
     identifier: metadata.resource,
@@ -145,7 +145,8 @@ async function processed(issuer: URL, answer: Response): Promise<AuthorizationSe
   try {
     return await processDiscoveryResponse(issuer, answer);
   } catch (error) {
-    if (!(error instanceof OperationProcessingError)) throw error;
+    // The library throws a TypeError for an issuer that is no address.
+    if (!(error instanceof OperationProcessingError || error instanceof TypeError)) throw error;
     const because = `The metadata of ${issuer.host} is broken, or names another issuer (RFC 8414, section 3.3).`;
     throw new OAuthFailure("misconfigured", "other_issuer", because);
   }
@@ -153,7 +154,7 @@ async function processed(issuer: URL, answer: Response): Promise<AuthorizationSe
 
 /** Returns the server if it announces PKCE, which MCP requires. */
 function checkedServer(as: AuthorizationServer, issuer: URL): AuthorizationServer {
-  if (as.code_challenge_methods_supported?.includes("S256")) return as;
+  if (listOf(as.code_challenge_methods_supported).includes("S256")) return as;
   const because = `${issuer.host} does not offer PKCE with S256, which MCP requires.`;
   throw new OAuthFailure("misconfigured", "no_pkce", because);
 }
@@ -253,7 +254,7 @@ const methods: readonly TokenEndpointAuthMethod[] = ["none", "client_secret_post
 
 /** Returns the preferred method that the server offers. The default of the standard is Basic (RFC 8414, section 2). */
 function chosenMethod(as: AuthorizationServer): TokenEndpointAuthMethod {
-  const offered = as.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
+  const offered = listOf(as.token_endpoint_auth_methods_supported ?? ["client_secret_basic"]);
   return methods.find((method) => offered.includes(method)) ?? "none";
 }
 
@@ -261,6 +262,9 @@ function chosenMethod(as: AuthorizationServer): TokenEndpointAuthMethod {
 const created = (answer: Response) => new Response(answer.body, { status: 201, headers: answer.headers });
 
 const library = (fetch: ProviderFetch) => ({ [customFetch]: fetch, [allowInsecureRequests]: true });
+
+/** Returns a list of metadata, which the library does not check. Another value counts as an empty one. */
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Returns the first of the scopes that a server names: as many as a token may have. */
 function textsOf(value: unknown): string[] | null {
