@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { after, before, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { type PackedServer, startPackedServer } from "../ship/packed.ts";
@@ -85,6 +87,15 @@ test("refuses a misspelled read-only mode instead of offering every tool", async
     const answer = await fetch(`${server.url}/mcp?${query}`, { method: "POST", headers, body });
     assert.equal(answer.status, 422, query);
   }
+});
+
+test("closes the connection when the client asked to close it", async () => {
+  const headers = { "x-api-key": server.apiKey, "content-type": "application/json", connection: "close" };
+  const asked = request(`${server.url}/mcp`, { method: "POST", headers, agent: false });
+  asked.end(JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" }));
+  const [answer] = (await once(asked, "response")) as [IncomingMessage];
+  assert.match(Buffer.concat(await answer.toArray()).toString(), /list_deployments/);
+  assert.deepEqual([answer.statusCode, answer.headers.connection], [200, "close"]);
 });
 
 test("refuses callers without a key, without the role, and with a body that is too large", async () => {

@@ -36,6 +36,8 @@ export function addMcpRoutes(api: Api): void {
     try {
       const answer = await handler.fetch(asWebRequest(request, signal), { parsedBody: body });
       const text = await answer.text();
+      // Of the SDK, which says keep-alive to a client that closes the connection.
+      answer.headers.delete("connection");
       const response = takeOver(Object.fromEntries(answer.headers), answer.status);
       const isRefusable = false;
       api.unreadAnswers.hold({ owner: principal.tenantId, bytes: Buffer.byteLength(text), isRefusable }, response);
