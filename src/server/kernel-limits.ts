@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 
 /**
@@ -17,6 +17,25 @@ export function lowKernelLimits(directory = "/proc/sys"): string[] {
     const value = readLimit(path.join(directory, ...name.split(".")));
     return value !== null && value < least ? [`${name} is ${value}, not ${least}`] : [];
   });
+}
+
+/**
+ * Returns the engine's bridges from which packets reach the loopback of this machine. An engine without its userland proxy makes them so, and
+ * a build may send such packets, because it has the capability NET_RAW (docs/guides/docker.md).
+ */
+export function bridgesToLoopback(directory = "/proc/sys"): string[] {
+  const devices = path.join(directory, "net", "ipv4", "conf");
+  return listNames(devices)
+    .filter((name) => /^(docker0|br-[0-9a-f]{12})$/.test(name))
+    .filter((name) => readLimit(path.join(devices, name, "route_localnet")) === 1);
+}
+
+function listNames(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
 }
 
 function readLimit(file: string): number | null {

@@ -22,7 +22,7 @@ import { consoleDirectory } from "./console.ts";
 import { describeAgentDatabases } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { freeBytes } from "./files.ts";
-import { lowKernelLimits } from "./kernel-limits.ts";
+import { bridgesToLoopback, lowKernelLimits } from "./kernel-limits.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
 import { callerOf, inProcessIdentify } from "./listener-transport.ts";
@@ -116,9 +116,11 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
 function logPosture({ posture: { kind, because, items }, compute }: Config, logger: Logger): void {
   const switches = items.map(({ name, is_on, because }) => `${name}: ${is_on ? "on" : "off"} (${because})`);
   logger.info({ posture: kind, because, items: switches }, "posture determined");
-  const limits = kind === "public" && compute === "docker" ? lowKernelLimits() : [];
-  if (limits.length > 0)
-    logger.warn({ limits, guide: "docs/guides/docker.md" }, "limits of the kernel that agents share are low");
+  if (kind !== "public" || compute !== "docker") return;
+  const guide = "docs/guides/docker.md";
+  const [limits, bridges] = [lowKernelLimits(), bridgesToLoopback()];
+  if (limits.length > 0) logger.warn({ limits, guide }, "limits of the kernel that agents share are low");
+  if (bridges.length > 0) logger.warn({ bridges, guide }, "builds can reach the loopback of this machine");
 }
 
 /** Returns the metrics of this server, and those of its deployments when the caller may see them. */

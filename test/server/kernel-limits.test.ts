@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { lowKernelLimits } from "../../src/server/kernel-limits.ts";
+import { bridgesToLoopback, lowKernelLimits } from "../../src/server/kernel-limits.ts";
 
 test("reports the limits of the kernel that one agent can take from all others, until they are raised", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-test-"));
@@ -22,5 +22,18 @@ test("reports the limits of the kernel that one agent can take from all others, 
   await write("fs/epoll/max_user_watches", "1000000000");
   await write("net/ipv4/neigh/default/gc_thresh3", "1048576");
   assert.deepEqual(lowKernelLimits(directory), []);
+  await rm(directory, { recursive: true });
+});
+
+test("reports the bridges of an engine from which builds reach the loopback of the machine", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-test-"));
+  assert.deepEqual(bridgesToLoopback(directory), [], "a system without devices");
+  const devices = { all: "0", lo: "1", eth0: "1", docker0: "1", "br-1181d107bc0b": "0", "br-eb3370e47670": "1" };
+  for (const [name, value] of Object.entries(devices)) {
+    const device = path.join(directory, "net/ipv4/conf", name);
+    await mkdir(device, { recursive: true });
+    await writeFile(path.join(device, "route_localnet"), `${value}\n`);
+  }
+  assert.deepEqual(bridgesToLoopback(directory).sort(), ["br-eb3370e47670", "docker0"]);
   await rm(directory, { recursive: true });
 });
