@@ -149,11 +149,15 @@ async function runGit(
   if (git.pid === undefined) await closed.catch(throwNotStarted);
   const stop = () => killGroup(git);
   let isTooLong = false;
+  let lastWords: NodeJS.Timeout | undefined;
   const stopLong = () => {
     isTooLong = true;
     stop();
   };
   signal.addEventListener("abort", stop, { once: true });
+  git.once("exit", () => {
+    lastWords = setTimeout(stop, lastWordsMs);
+  });
   try {
     const pipe = git.stdio[3] as Writable;
     pipe.on("error", () => {});
@@ -168,8 +172,12 @@ async function runGit(
     throw explainGit({ stderr, exitCode: exit[0], signal: exit[1] }, remote);
   } finally {
     signal.removeEventListener("abort", stop);
+    clearTimeout(lastWords);
   }
 }
+
+/** Time for a helper to end after git. What it says until then explains the failure. */
+const lastWordsMs = 1_000;
 
 /**
  * Checks that this git connects to the checked addresses: before 2.37 it ignores `http.curloptResolve` and looks the name up again
@@ -203,9 +211,12 @@ async function readAll(stream: Readable, stop: () => void): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Kills git and its transport helpers immediately, because they have no state to save. */
+/**
+ * Kills git and its transport helpers immediately, because they have no state to save. A helper may outlive git and keep its pipes: ssh
+ * does while its host sends. The group has the id of git until its last process ends, and is not called after that.
+ */
 function killGroup(git: ChildProcess): void {
-  if (git.pid === undefined || git.exitCode !== null || git.signalCode !== null) return;
+  if (git.pid === undefined) return;
   try {
     process.kill(-git.pid, "SIGKILL");
   } catch {
