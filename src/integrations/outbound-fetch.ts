@@ -3,6 +3,7 @@ import { request as requestTls } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { JsonBounds } from "../base/json-bounds.ts";
 import { isLoopbackAddress, PrivateAddressError, resolveHost, resolvePublicHost } from "./outbound-address.ts";
+import { openSliced } from "./sliced-connection.ts";
 
 export interface OutboundPolicy {
   /** Whether addresses of this machine and its networks may be called (`PIERHEAD_ALLOW_PRIVATE_NETWORK`). */
@@ -95,6 +96,11 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
     if (options.all === true || first === undefined) done(null, found);
     else done(null, first.address, first.family);
   };
+  const isTls = url.protocol === "https:";
+  const defaultPort = isTls ? 443 : 80;
+  const port = Number(url.port || defaultPort);
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const servername = isIP(host) === 0 ? host : "";
   const options: RequestOptions = {
     method: asked.method ?? "GET",
     headers: {
@@ -104,12 +110,12 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
       ...(body !== undefined && { "content-length": String(body.length) }),
     },
     // A new connection for each call, because the check of a reused one may be outdated.
-    agent: false,
-    lookup: checked,
+    createConnection: () => openSliced({ host, port, lookup: checked, tls: isTls ? { servername } : null }),
+    defaultPort,
     signal,
   };
   return new Promise((resolve, reject) => {
-    const request = (url.protocol === "https:" ? requestTls : requestPlain)(url, options, resolve);
+    const request = (isTls ? requestTls : requestPlain)(url, options, resolve);
     request.once("error", reject);
     let interim = 0;
     request.on("information", () => {
@@ -132,34 +138,39 @@ async function readAnswer(
   { bytesMax, cuts = false, valuesMax = Number.POSITIVE_INFINITY }: OutboundPolicy,
   signal: AbortSignal,
 ): Promise<Response> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
   const bounds = valuesMax === Number.POSITIVE_INFINITY ? null : new JsonBounds({ valuesMax, depthMax: levelsMax });
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const tooLarge = (what: string) => reject(new OutboundFailure("too large", `The answer of ${url.host} ${what}.`));
+  answer.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    parts.push(chunk);
+    if (bytes > bytesMax && cuts) resolve();
+    else if (bytes > bytesMax) tooLarge(`is larger than ${bytesMax} bytes`);
+    else if (bounds !== null && bounds.scan(chunk) !== null)
+      tooLarge(`has more than ${valuesMax} values or ${levelsMax} levels`);
+    else if (parts.length > tinyPartsMax && bytes < parts.length * tinyBytes) tooLarge("has too many small parts");
+    else return;
+    // Not only the promise: the parser has more of what arrived with this chunk.
+    answer.destroy();
+  });
+  answer.once("end", resolve).on("error", reject);
+  answer.once("close", () => reject(new Error("the connection was closed")));
   const stop = () => answer.destroy(new Error("aborted"));
   signal.addEventListener("abort", stop, { once: true });
   try {
-    for await (const chunk of answer as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > bytesMax && cuts) {
-        chunks.push(chunk.subarray(0, bytesMax - (bytes - chunk.length)));
-        break;
-      }
-      if (bytes > bytesMax) {
-        throw new OutboundFailure("too large", `The answer of ${url.host} is larger than ${bytesMax} bytes.`);
-      }
-      if (bounds !== null && bounds.scan(chunk) !== null)
-        throw new OutboundFailure(
-          "too large",
-          `The answer of ${url.host} has more than ${valuesMax} values or ${levelsMax} levels.`,
-        );
-      chunks.push(chunk);
-    }
+    await promise;
   } finally {
     signal.removeEventListener("abort", stop);
     answer.destroy();
   }
-  return responseOf(answer, Buffer.concat(chunks), url);
+  return responseOf(answer, Buffer.concat(parts).subarray(0, bytesMax), url);
 }
+
+/** Parts of an answer from which on they must have some bytes each. The parser takes as long for one of a byte as for one of a kilobyte. */
+const tinyPartsMax = 256;
+const tinyBytes = 16;
 
 /** Levels of a response that the caller parses. */
 const levelsMax = 100;

@@ -119,6 +119,44 @@ test("stops a server that sends interim answers without end, and takes a few of 
   await assert.rejects(fetchOutward(url, {}, { ...open, timeoutMs: 3_000 }), fails("unreachable"));
 });
 
+test("stops a server that answers in thousands of tiny chunks, and gives others their turn meanwhile", async (context) => {
+  const server = createRawServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+      const goOn = () => {
+        while (!socket.destroyed && socket.writable && socket.write("1\r\n \r\n".repeat(10_000)));
+      };
+      socket.on("drain", goOn);
+      goOn();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await assert.rejects(fetchOutward(url, {}, { ...open, bytesMax: 2 ** 23, timeoutMs: 3_000 }), fails("too large"));
+  // One who wants the beginning only gets no part of such an answer either.
+  await assert.rejects(fetchOutward(url, {}, { ...open, bytesMax: 1_024, cuts: true }), fails("too large"));
+});
+
+test("reads an answer whose server closes the connection before it has read the request", async (context) => {
+  const body = "x".repeat(900_000);
+  const server = createRawServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      socket.end(`HTTP/1.1 413 Too Large\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const policy = { ...open, bytesMax: 2 ** 20 };
+  const answer = await fetchOutward(url, { method: "POST", body: "y".repeat(100_000) }, policy);
+  assert.deepEqual([answer.status, (await answer.text()).length], [413, body.length]);
+});
+
 test("refuses a response with more values or levels than its caller can parse quickly", async (context) => {
   const answers: [string, boolean][] = [
     [JSON.stringify(Array(99).fill("a,b[")), true],
