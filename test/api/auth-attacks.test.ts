@@ -398,9 +398,9 @@ test("a provider of another organization with the same name gets no codes of thi
   const key = t.stranger.adminKey;
   const provider_id = `p-${crypto.randomUUID()}`;
   const endpointsOf = (url: string) => ({ auth_url: `${url}/authorize`, token_url: `${url}/token` });
-  const create = async (url: string, more: { key?: string } = {}) => {
-    const fields = { provider_id, name: "Example", client_id: "public", ...endpointsOf(url) };
-    const { status, body, text } = await w.post("/v2/auth/providers", fields, more);
+  const create = async (url: string, { key }: { key?: string } = {}) => {
+    const fields = { provider_id, name: "Example", client_id: key ? "theirs" : "ours", ...endpointsOf(url) };
+    const { status, body, text } = await w.post("/v2/auth/providers", fields, key ? { key } : {});
     assert.equal(status, 200, text);
     return body.redirect_uri as string;
   };
@@ -435,4 +435,38 @@ test("a provider of another organization with the same name gets no codes of thi
   assert.notEqual(await change(endpointsOf(as.url)), ours);
   assert.equal((await t.ask({ url: `/v2/auth/providers/${provider_id}` })).body.redirect_uri, ours);
   await w.connect(provider_id);
+});
+
+test("an organization that names the public client of another one has another redirect URI", async () => {
+  const key = t.stranger.adminKey;
+  const endpoints = { auth_url: `${as.url}/authorize`, token_url: `${as.url}/token` };
+  const answered = ({ status, body, text }: Awaited<ReturnType<typeof t.ask>>): string => {
+    assert.equal(status, 200, text);
+    return body.redirect_uri;
+  };
+  const create = async (fields: object, more: { key?: string } = {}) =>
+    answered(await w.post("/v2/auth/providers", { name: "Example", ...endpoints, ...fields }, more));
+  const secret = { client_secret: `${canary}-secret` };
+
+  const provider_id = `p-${crypto.randomUUID()}`;
+  const ours = await create({ provider_id, client_id: "Public" });
+  // A server may ignore the secret of a public client, and the case of its id.
+  for (const fields of [{ client_id: "Public" }, { client_id: " public" }, { client_id: "Public", ...secret }]) {
+    assert.notEqual(await create({ provider_id, ...fields }, { key }), ours);
+    answered(await t.ask({ method: "DELETE", url: `/v2/auth/providers/${provider_id}`, key }));
+  }
+  assert.equal(await create({ provider_id, client_id: "theirs" }, { key }), ours);
+  const { state } = await w.begin(provider_id, { user_id: "mallory" }, { key });
+  const url = `/v2/auth/providers/${provider_id}`;
+  assert.notEqual(answered(await t.ask({ method: "PATCH", url, payload: { client_id: "Public" }, key })), ours);
+  assert.notEqual(answered(await t.ask({ method: "PATCH", url, payload: { client_id: "theirs" }, key })), ours);
+  // Not even with a sign-in from before the change.
+  assertPlainRefusal(await w.comeBack(provider_id, { code: `${canary}-code`, state }));
+  assert.deepEqual(as.calls, []);
+  assert.equal(answered(await t.ask({ url })), ours);
+  await w.connect(provider_id);
+
+  // Only the owners of a client with a secret know that.
+  const shared = { provider_id: `p-${crypto.randomUUID()}`, client_id: "confidential", ...secret };
+  assert.equal(await create(shared, { key }), await create(shared));
 });

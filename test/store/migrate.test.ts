@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -181,4 +182,38 @@ test("an additive migration keeps the columns that prepared statements of the pr
     if (text.startsWith("-- additive\n"))
       assert.doesNotMatch(text, /\b(drop|rename) column|alter column \S+ (set data )?type/i, name);
   }
+});
+
+eachDatabase("providers of one name get redirect URIs of their own if their codes could be mistaken", async (db) => {
+  await db.query(sql`alter table oauth_providers drop column has_own_callback`);
+  await db.query(sql`delete from schema_migrations where number = 20`);
+  const add = async (token_url: string, client_id: string, { method = "none", name = "acme" } = {}) => {
+    const id = randomUUID();
+    await db.query(sql`insert into organizations (id, name, plan) values (${id}, ${id}, 'cloud')`);
+    await db.query(sql`
+      insert into oauth_providers (id, organization_id, provider_id, name, client_id, auth_url, token_url, uses_pkce,
+        token_endpoint_auth_method, created_at)
+      values (${id}, ${id}, ${name}, 'Acme', ${client_id}, ${token_url}, ${token_url}, true, ${method}, clock_timestamp())`);
+    return id;
+  };
+  const keeping = [
+    await add("https://acme.example/token", "oldest"),
+    await add("https://ACME.example/other", "second"),
+    await add("https:\\\\acme.example", "secret", { method: "client_secret_post" }),
+    await add("https://acme.example/token", "secret", { method: "client_secret_post" }),
+    await add("https://acme.example/token", "oldest", { name: "other" }),
+  ];
+  for (const url of [
+    "https://other.example/",
+    "https:other.example/",
+    "https:/other.example/",
+    "https:\\\\other.example",
+  ])
+    await add(url, "theirs");
+  for (const method of ["none", "client_secret_post"]) await add("https://acme.example/token", " Oldest", { method });
+  await add("https://acme.example/token", "secret");
+
+  assert.deepEqual(await migrate(db), ["0020_callbacks_of_providers.sql"]);
+  const { rows } = await db.query<{ id: string }>(sql`select id from oauth_providers where not has_own_callback`);
+  assert.deepEqual(rows.map(({ id }) => id).sort(), keeping.sort());
 });

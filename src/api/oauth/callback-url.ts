@@ -6,7 +6,7 @@ import type { ApiSettings } from "../deps.ts";
  *
  * A client that Pierhead registered itself gets a URI of its own, so that one authorization server cannot pass off
  * another server's code as its own (RFC 9700, section 4.4.2.2). So does a provider whose name an earlier one of another
- * organization has. Other clients use the URI that people register by hand.
+ * organization has at another server or for the same public client. Other clients use the URI that people register by hand.
  */
 export function callbackUrlOf(
   provider: { id: string; provider_id: string; is_dynamic_client: boolean; has_own_callback: boolean },

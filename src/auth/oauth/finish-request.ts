@@ -78,7 +78,7 @@ interface Claimed {
 async function finishClaimed(deps: OAuthDeps, claimed: Claimed): Promise<RequestEnd> {
   const { request, provider } = claimed;
   try {
-    checkAddressee(claimed);
+    checkAddressee(claimed, deps.callbackUrl(provider));
     const { state, verifier } = openRequest(deps.sealer, request);
     const exchanged = await exchangeCode(providerClient(deps, provider), {
       parameters: claimed.callback.parameters,
@@ -102,7 +102,7 @@ async function finishClaimed(deps: OAuthDeps, claimed: Claimed): Promise<Request
  * A browser must arrive at the very redirect URI of its sign-in. An application names the provider.
  * @throws OAuthFailure when the response came to another provider's address, or the provider was changed.
  */
-function checkAddressee({ callback, request, provider }: Claimed): void {
+function checkAddressee({ callback, request, provider }: Claimed, own: string): void {
   const isAddressed =
     callback.by === "browser"
       ? request.redirect_uri.endsWith(`/${encodeURIComponent(callback.provider)}`)
@@ -111,7 +111,8 @@ function checkAddressee({ callback, request, provider }: Claimed): void {
     const because = "The response arrived at the address of another provider.";
     throw new OAuthFailure("refused", "issuer_mismatch", because);
   }
-  if (request.token_url !== provider.token_url || request.client_id !== provider.client_id) {
+  const isMoved = callback.by === "browser" && request.redirect_uri.split("/").at(-1) !== own.split("/").at(-1);
+  if (isMoved || request.token_url !== provider.token_url || request.client_id !== provider.client_id) {
     const because = "The provider's settings were changed during the sign-in. Start it again.";
     throw new OAuthFailure("refused", "provider_changed", because);
   }

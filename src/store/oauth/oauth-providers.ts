@@ -137,19 +137,31 @@ export async function insertProvider(
 }
 
 /**
- * Reports whether another organization has a provider of this name at another server, whose redirect URI has the name. With the same
- * URI, each server could get the codes of the other one (mix-up; RFC 9700, section 4.4). Once this is true for a provider it stays, so
- * no other organization changes an address that is registered somewhere.
+ * Reports whether another organization has a provider of this name whose codes could be mistaken for those of this one, and whose
+ * redirect URI has the name. With the same URI, each of two servers could get the codes of the other one (mix-up; RFC 9700, section
+ * 4.4), and an organization that names the public client of another one could redeem its codes. Once this is true for a provider it stays,
+ * so no other organization changes an address that is registered somewhere.
  */
 async function sharesName(trx: Trx, row: ProviderRow): Promise<boolean> {
   if (row.is_dynamic_client) return false;
   // Of two concurrent changes the second one sees the first. The embedded database runs one transaction at a time.
   await trx.query(sql`select pg_advisory_xact_lock(${nameLock}, hashtext(${row.provider_id}))`);
-  const { rows } = await trx.query<{ token_url: string }>(sql`
-    select distinct token_url from oauth_providers
+  const { rows } = await trx.query<ClientAt>(sql`
+    select distinct token_url, client_id, token_endpoint_auth_method from oauth_providers
      where provider_id = ${row.provider_id} and organization_id <> ${row.organization_id}
        and not has_own_callback and not is_dynamic_client`);
-  return rows.some(({ token_url }) => new URL(token_url).origin !== new URL(row.token_url).origin);
+  return rows.some((other) => originOf(other) !== originOf(row) || sharesPublicClient(other, row));
+}
+
+type ClientAt = Pick<ProviderRow, "token_url" | "client_id" | "token_endpoint_auth_method">;
+
+const originOf = ({ token_url }: ClientAt) => new URL(token_url).origin;
+
+/** Reports whether both are one client that proves itself by its redirect URI alone. Some servers ignore the case of its id. */
+function sharesPublicClient(one: ClientAt, other: ClientAt): boolean {
+  const [id, otherId] = [one, other].map(({ client_id }) => client_id.trim().toLowerCase());
+  const isPublic = [one, other].some(({ token_endpoint_auth_method: method }) => method === "none");
+  return isPublic && id === otherId;
 }
 
 const nameLock = 0x6f617574;
