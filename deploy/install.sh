@@ -12,6 +12,7 @@ data=/var/lib/pierhead
 backups=/var/backups/pierhead
 command=/usr/local/bin/pierhead
 units=/etc/systemd/system
+limits=/etc/sysctl.d/60-pierhead.conf
 node_major=24
 
 usage() {
@@ -203,6 +204,21 @@ write_settings() {
   if grep -q '^PIERHEAD_COMPUTE=docker' "$settings/pierhead.env" && getent group docker >/dev/null; then
     usermod -aG docker pierhead
   fi
+  if grep -q '^PIERHEAD_COMPUTE=docker' "$settings/pierhead.env"; then write_limits; fi
+}
+
+# The limits of docs/guides/docker.md, which the containers of all agents share. What an operator wrote stays.
+write_limits() {
+  [ ! -f "$limits" ] || return 0
+  cat >"$limits" <<END
+# Limits of the kernel that one agent in a container could exhaust for all: docs/guides/docker.md
+fs.epoll.max_user_watches = 1000000000
+fs.inotify.max_user_instances = 1000000
+kernel.pid_max = 4194304
+net.ipv4.neigh.default.gc_thresh2 = 524288
+net.ipv4.neigh.default.gc_thresh3 = 1048576
+END
+  sysctl -q -p "$limits" || say "The limits in $limits could not be set now. They hold after the next start of this machine."
 }
 
 write_key() {
@@ -342,7 +358,7 @@ uninstall() {
       sleep 1
     done
   done
-  rm -f "$units/pierhead.service" "$units/pierhead-backup.service" "$units/pierhead-backup.timer" "$command"
+  rm -f "$units/pierhead.service" "$units/pierhead-backup.service" "$units/pierhead-backup.timer" "$command" "$limits"
   systemctl daemon-reload
   systemctl reset-failed 'pierhead*' 2>/dev/null || true
   rm -rf "$prefix/releases" "$prefix/node" "$prefix/current" "$prefix/install.sh" "$prefix"/*.new

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -23,6 +23,17 @@ test("reports the limits of the kernel that one agent can take from all others, 
   await write("net/ipv4/neigh/default/gc_thresh3", "1048576");
   assert.deepEqual(lowKernelLimits(directory), []);
   await rm(directory, { recursive: true });
+});
+
+test("the installer sets the limits that the guide names", async () => {
+  const blocks = await Promise.all(
+    ["deploy/install.sh", "docs/guides/docker.md"].map(async (file) => {
+      const text = await readFile(path.join(import.meta.dirname, "../..", file), "utf8");
+      return [...text.matchAll(/^[\w.]+ = \d+$/gm)].map(([line]) => line);
+    }),
+  );
+  assert.deepEqual(blocks[0], blocks[1]);
+  assert.ok(blocks[0]?.includes("fs.epoll.max_user_watches = 1000000000"));
 });
 
 test("reports the bridges of an engine from which builds reach the loopback of the machine", async () => {

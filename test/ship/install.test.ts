@@ -13,6 +13,8 @@ import { pack } from "./packed.ts";
 const run = promisify(execFile);
 let folder: string;
 
+const forDocker = ["--node", "/srv/node", "--compute", "docker"];
+
 const env: NodeJS.ProcessEnv = {
   ...process.env,
   npm_config_update_notifier: "false",
@@ -115,6 +117,19 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
     assert.equal(await sh("ps -u pierhead -o pid= || true"), "");
     assert.equal(await sh("ls /var/lib/pierhead/database | head -n 1 | wc -l"), "1");
     await sh("sh /srv/install.sh uninstall --purge");
+
+    // The machine has no engine, so the server waits for one. What the installation prepared for it is there.
+    const docker = await machine
+      .inside("sh", "/srv/install.sh", "--package", "/srv/pierhead-1.0.0.tgz", ...forDocker)
+      .then(
+        ({ stdout }) => stdout,
+        ({ stdout }: { stdout: string }) => stdout,
+      );
+    assert.match(docker, /The limits in \/etc\/sysctl\.d\/60-pierhead\.conf could not be set now/);
+    assert.match(await sh("cat /etc/sysctl.d/60-pierhead.conf"), /^fs\.epoll\.max_user_watches = 1000000000$/m);
+    assert.equal(await sh("id -nG pierhead"), "pierhead docker");
+    await sh("sh /srv/install.sh uninstall --purge");
+    assert.equal(await sh("ls /etc/sysctl.d/60-pierhead.conf 2>/dev/null || true"), "");
     assert.equal(
       await sh("ls -d /opt/pierhead /etc/pierhead /var/lib/pierhead /usr/local/bin/pierhead 2>/dev/null || true"),
       "",

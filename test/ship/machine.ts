@@ -72,6 +72,9 @@ mkdir "$at/upper" "$at/work" "$at/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$at/upper,workdir=$at/work" "$at/root"
 cd "$at/root"
 mount -t proc proc proc
+# Settings of the kernel hold for this machine as well.
+mount --bind proc/sys proc/sys
+mount -o remount,bind,ro proc/sys
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 mount -t tmpfs -o mode=755 tmpfs dev
