@@ -164,6 +164,8 @@ async function readAnswer(
   } finally {
     signal.removeEventListener("abort", stop);
     answer.destroy();
+    // Also after a whole answer: a server that keeps its half open would hold the connection until the deadline.
+    answer.socket.destroy();
   }
   return responseOf(answer, Buffer.concat(parts).subarray(0, bytesMax), url);
 }

@@ -157,6 +157,29 @@ test("reads an answer whose server closes the connection before it has read the 
   assert.deepEqual([answer.status, (await answer.text()).length], [413, body.length]);
 });
 
+test("holds no connection after the answer of a server that keeps it open", async (context) => {
+  const gone = Promise.withResolvers<void>();
+  const server = createRawServer({ allowHalfOpen: true }, (socket) => {
+    const asking = setInterval(() => socket.write(" "), 50);
+    socket
+      .on("error", () => {})
+      .once("close", () => {
+        clearInterval(asking);
+        gone.resolve();
+      });
+    socket.once("data", () => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  context.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const answer = await fetchOutward(url, { method: "POST", body: "{}" }, { ...open, timeoutMs: 60_000 });
+  assert.equal(await answer.text(), "ok");
+  const late = AbortSignal.timeout(5_000);
+  late.addEventListener("abort", () => gone.reject(new Error("the connection is still open")));
+  await gone.promise;
+});
+
 test("refuses a response with more values or levels than its caller can parse quickly", async (context) => {
   const answers: [string, boolean][] = [
     [JSON.stringify(Array(99).fill("a,b[")), true],
