@@ -103,6 +103,32 @@ test("an upload is replaceable until a revision uses it; the same archive is alw
   assert.deepEqual(await readFile(path.join(t.dataDir, object_path)), archive);
 });
 
+test("an upload that began before a revision took the archive does not replace it", async () => {
+  const id = await createDeployment("overtaken");
+  const { upload_url, object_path } = await uploadUrl(id);
+  const taken = Promise.withResolvers<void>();
+  const slowly = async function* () {
+    yield gzipSync("new").subarray(0, 5);
+    await taken.promise;
+    yield gzipSync("new").subarray(5);
+  };
+  const begun = put(upload_url, Readable.toWeb(Readable.from(slowly())) as RequestInit["body"]);
+  const directory = path.dirname(path.join(t.dataDir, object_path));
+  await eventually(
+    () => readdir(directory).catch(() => []),
+    ({ length }) => length > 0,
+  );
+  assert.equal((await put(upload_url, archive)).status, 200);
+  await t.ask({
+    method: "PATCH",
+    url: `/v2/deployments/${id}`,
+    payload: { source_revision_config: { source_tarball_path: object_path, langgraph_config_path: "langgraph.json" } },
+  });
+  taken.resolve();
+  assert.equal((await begun).status, 403);
+  assert.deepEqual(await readFile(path.join(t.dataDir, object_path)), archive);
+});
+
 test("rejects an altered or expired URL, and the client reads why after sending everything", async () => {
   const { upload_url } = await uploadUrl(await createDeployment("signed"));
   const other = await uploadUrl(await createDeployment("signed-other"));

@@ -104,9 +104,12 @@ async function finish(
   file: ReceivedFile,
   signal: AbortSignal,
 ): Promise<void> {
-  const isRepeated = upload.sha256 === file.sha256;
-  if (upload.finished_at !== null && isRepeated) return;
-  if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
+  // Another request to the URL may have ended while this one was received.
+  const now = await findUpload(db, upload.id);
+  if (now?.finished_at != null) {
+    if (now.sha256 === file.sha256) return;
+    if (await isUploadUsed(db, upload)) throw errors.uploadUrlInvalid();
+  }
   const isKept = await uploads.keep(file, upload.object_path, signal).catch((error: unknown) => {
     if (!(error instanceof ObjectStorageError)) throw error;
     logger.error({ error: describeError(error) }, "object storage refused an upload");
