@@ -66,6 +66,7 @@ test("guides a new user through registering a provider and shows its redirect UR
   assert.ok(!(added.stdout + added.stderr).includes(secret));
   assert.match(added.stdout, /Sign-in at +https:\/\/github\.com\/login\/oauth\/authorize\n/);
   assert.ok(added.stdout.endsWith(`Redirect URI  ${redirectUri}\n`), added.stdout);
+  assert.match(added.stderr, /exactly the redirect URI above .* no other one of this server/);
   assert.match(added.stderr, /pierhead auth connect github/);
   const { providers } = await json<{ providers: OAuthProvider[] }>(["auth", "providers", "list"]);
   assert.deepEqual(

@@ -74,7 +74,7 @@ export async function providersAdd(
     };
     const made = await client.createOAuthProvider({ body }, { signal: session.signal });
     session.answer(made, () => detailsOf(made));
-    session.terminal.say("Register the redirect URI above with the provider, exactly as shown.");
+    session.terminal.say("Register exactly the redirect URI above with the provider, and no other one of this server.");
   }
   session.terminal.say(`Connect a user:  pierhead auth connect ${providerId} --user NAME`);
 }
