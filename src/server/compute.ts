@@ -23,6 +23,7 @@ type ComputeConfig = Pick<
 interface ComputeContext {
   installationId: string;
   imageNames?: ImageNames;
+  isPublic?: boolean;
   logger: Logger;
 }
 
@@ -76,7 +77,7 @@ async function endReplicasOf(
 /** Opens a driver. Imports only the one that is used. */
 async function open(
   config: ComputeConfig,
-  { installationId, imageNames, logger }: ComputeContext,
+  { installationId, imageNames, isPublic = false, logger }: ComputeContext,
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {
@@ -90,6 +91,7 @@ async function open(
         dataDir: config.dataDir,
         installationId,
         logger,
+        isPublic,
         isRootReadOnly: config.dockerReadOnlyRoot,
         diskLimitMib: config.dockerDiskMib,
         imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,

@@ -173,7 +173,12 @@ async function startBuiltinListener(
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
-  const compute = await openCompute(config, { installationId, imageNames, logger });
+  const compute = await openCompute(config, {
+    installationId,
+    imageNames,
+    logger,
+    isPublic: config.posture.kind === "public",
+  });
   if (compute === null) return null;
   agents.execs.compute = compute;
   return startListener({

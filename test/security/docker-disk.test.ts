@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import { mkdir, mkdtemp } from "node:fs/promises";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaState } from "../../src/compute/compute.ts";
+import type { DockerComputeOptions } from "../../src/compute/docker/docker-compute.ts";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { anySpec } from "../compute/conformance.ts";
 import { buildAgentImage } from "../docker/base-image.ts";
 import { DockerWorld } from "../docker/docker-world.ts";
@@ -101,6 +105,24 @@ describe("attacks from an agent on the disk of a container engine", { skip: dock
     assert.equal(exit.reason, "OutOfDisk");
     assert.match(exit.message, /made more than 1024 files, one for each 16 KiB of its disk limit/);
     assert.equal((await world.stateOf(modest))?.phase, "ready", "an agent with fewer files is not affected");
+  });
+
+  test("a server that others can reach logs when agents can fill the disk of its data directory", async () => {
+    const warnings = async (changes: Partial<DockerComputeOptions>) => {
+      const lines: string[] = [];
+      const logger = createLogger("warn", { write: (line) => void lines.push(line) });
+      await using _world = await DockerWorld.open(engine, { ...limits, logger, ...changes });
+      return lines.filter((line) => line.includes("agents can fill the disk of the data directory")).length;
+    };
+    const { DockerRootDir } = await engine.call<{ DockerRootDir: string }>("GET", "/info");
+    const [beside, elsewhere] = await Promise.all([
+      mkdtemp(path.join(DockerRootDir, "..", "pierhead-beside-")),
+      mkdtemp("/dev/shm/pierhead-elsewhere-"),
+    ]);
+    assert.equal(await warnings({ isPublic: true, dataDir: beside }), 1);
+    assert.equal(await warnings({ isPublic: true, dataDir: elsewhere }), 0);
+    await mkdir(beside);
+    assert.equal(await warnings({ isPublic: false, dataDir: beside }), 0, "one person's own machine");
   });
 
   test("an agent with a read-only root gets an error when /tmp is full, before it runs out of memory", async () => {

@@ -19,6 +19,7 @@ import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
 import { openExec } from "./engine/exec.ts";
+import { sharesDisk } from "./engine/shared-disk.ts";
 import { collectGarbage } from "./images/collect-garbage.ts";
 import { Images, type RegistryCredential, UnusableSpec } from "./images/images.ts";
 import { Networks } from "./networks/networks.ts";
@@ -43,6 +44,8 @@ export interface DockerComputeOptions {
   isRootReadOnly?: boolean;
   /** Limit for the files that a replica writes into its container, and for those in its volumes. Default: no limit. */
   diskLimitMib?: number;
+  /** Workspaces may not trust each other: logs when agents can fill the disk of `dataDir`. Default false. */
+  isPublic?: boolean;
   /** Pause between two measurements of what replicas wrote. Default 10 s. */
   diskIntervalMs?: number;
   /** Size limit for images, above which unused ones are removed. Shared layers count once. Default: no limit. */
@@ -77,12 +80,12 @@ export async function openDockerCompute(options: DockerComputeOptions): Promise<
   const engine = await new Engine(options.host).open();
   const journal = new ReplicaJournal(options.dataDir);
   await journal.open();
-  const compute = new DockerCompute({
-    ...options,
-    engine,
-    journal,
-    info: await engine.call<EngineInfo>("GET", "/info"),
-  });
+  const info = await engine.call<EngineInfo>("GET", "/info");
+  const compute = new DockerCompute({ ...options, engine, journal, info });
+  if (options.isPublic && sharesDisk(options.dataDir, info.DockerRootDir)) {
+    const guide = "docs/guides/docker.md";
+    options.logger.warn({ guide }, "agents can fill the disk of the data directory: the engine's data is on it");
+  }
   await compute.adoptAll();
   compute.follow();
   compute.watchDisk();
