@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readdir, readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { readProject } from "../../src/builds/detect/project.ts";
@@ -12,6 +12,10 @@ async function dockerfileOf(files: Files): Promise<string> {
   await using place = await scratch();
   const sourceDir = path.join(place.dir, "source");
   await writeFiles(sourceDir, files);
+  return await dockerfileIn(sourceDir, place);
+}
+
+async function dockerfileIn(sourceDir: string, place: { dir: string }): Promise<string> {
   await mkdir(path.join(place.dir, contextExtra));
   const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "image" });
   assert.ok(project.kind === "command" && project.python !== null);
@@ -28,6 +32,19 @@ async function dockerfileOf(files: Files): Promise<string> {
   // The plan of the installation is JSON in the JSON of an instruction.
   return instructions.map(({ text }) => text.replaceAll('\\"', '"')).join("\n");
 }
+
+test("puts no file of the server into an image that a link of the source leads to", async () => {
+  await using place = await scratch();
+  const sourceDir = path.join(place.dir, "source");
+  await writeFiles(sourceDir, { Pipfile: '[packages]\nfastapi = "*"\n', "main.py": "app = FastAPI()\n" });
+  await writeFiles(place.dir, { "of-another.json": '{"default": {"secret-package": {"version": "==1"}}}' });
+  await symlink("../of-another.json", path.join(sourceDir, "Pipfile.lock"));
+  const dockerfile = await dockerfileIn(sourceDir, place);
+  const extra = path.join(place.dir, contextExtra);
+  const sent = await Promise.all((await readdir(extra)).map((name) => readFile(path.join(extra, name), "utf8")));
+  assert.ok(sent.some((text) => text.startsWith("fastapi")));
+  assert.doesNotMatch([dockerfile, ...sent].join("\n"), /secret-package/);
+});
 
 test("collects the static files of Django in an image, and goes on without them", async () => {
   const dockerfile = await dockerfileOf({

@@ -5,7 +5,7 @@ import type { CondaEnvironment } from "../../domain/detection/conda-packages.ts"
 import { tomlList, tomlSection } from "../../domain/detection/toml-text.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
-import { isFileInside } from "../sources/inside.ts";
+import { isFileInside, readInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { condaFailure, findCondaEnvironment, pipArguments, refuseOtherChannels, sayCondaPackages } from "./conda.ts";
 import { findLock, lockConstraints, pipfileLockRequirements } from "./locked-versions.ts";
@@ -93,7 +93,7 @@ async function fromPipfile(
   directory: string,
   adds: readonly string[],
 ): Promise<ServerRequirements> {
-  const read = (name: string) => readFile(path.join(sourceDir, directory, name), "utf8").catch(() => null);
+  const read = (name: string) => readInside(sourceDir, path.posix.join(directory, name));
   const [text, lock] = [(await read("Pipfile")) ?? "", await read("Pipfile.lock")];
   const allowed = poetryRequirements(tomlSection(text, "packages"));
   const ofLines = async (lines: string[], name: string): Promise<ServerRequirements> => {

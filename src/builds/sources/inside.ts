@@ -1,9 +1,14 @@
-import { lstat, realpath, stat } from "node:fs/promises";
+import { lstat, readFile, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 
 /** Returns whether the file exists and its real path is inside the source. A repository may contain links to any path. */
 export async function isFileInside(sourceDir: string, file: string): Promise<boolean> {
   return (await kindInside(sourceDir, file)) === "file";
+}
+
+/** Returns the text of a file; null: there is none, or its name is a link out of the source, which would tell a file of this server. */
+export async function readInside(sourceDir: string, file: string): Promise<string | null> {
+  return (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : null;
 }
 
 export async function isDirectoryInside(sourceDir: string, directory: string): Promise<boolean> {
