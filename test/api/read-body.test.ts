@@ -13,6 +13,7 @@ import { bodyLimits } from "../../src/contract/body-limits.ts";
 import { ApiError } from "../../src/contract/error.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { bodyTimeoutMs } from "../../src/domain/limits.ts";
+import { eventually } from "../support/eventually.ts";
 
 const operation = operations.submitAgentUsage;
 
@@ -89,6 +90,36 @@ test("refuses bodies above the memory share of their sender, of all senders with
   memory.give({ name: "a", isAnonymous: true, ownerId: null }, 30);
   assert.equal(take("other", false, 40), "taken");
   assert.equal(memory.total, 100);
+});
+
+test("a body without a key that finds no memory holds none, and is refused after a second only", async () => {
+  const memory = new BodyMemory({
+    totalMax: 6_000,
+    anonymousMax: 6_000,
+    keyMax: 0,
+    addressMax: 6_000,
+    workspaceShare: 0.5,
+  });
+  const { raw, read } = arriving(memory);
+  const beganAt = performance.now();
+  let code: string | undefined;
+  const body = read().catch((error) => {
+    code = codeOf(error);
+  });
+  raw.write(" ".repeat(100));
+  await eventually(
+    () => memory.total,
+    (total) => total > 0,
+  );
+  raw.write(" ".repeat(8_000));
+  await eventually(
+    () => memory.total,
+    (total) => total === 0,
+  );
+  assert.equal(code, undefined, "it was refused at once");
+  await body;
+  assert.equal(code, "tooManyRequests");
+  assert.ok(performance.now() - beganAt >= 990);
 });
 
 test("leaves memory to the next workspace, however many keys one workspace sends with", () => {

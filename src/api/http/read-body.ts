@@ -47,7 +47,13 @@ export async function readBody(
   try {
     return await receive(raw, operation, { take, pauseMs: (bytes) => memory.pauseMs(sender, bytes) });
   } catch (error) {
-    if (error instanceof ApiError && !isOverload(error)) limits.countRefusedBody(refusals);
+    if (!(error instanceof ApiError)) throw error;
+    if (!isOverload(error)) limits.countRefusedBody(refusals);
+    else if (sender.isAnonymous) {
+      memory.give(sender, taken);
+      taken = 0;
+      await limits.pauseBodies();
+    }
     throw error;
   }
 }
