@@ -18,7 +18,7 @@ export async function addEnvironmentFiles({ sourceDir, log }: BuildContext, proj
   const commands = [project.start, ...project.build, project.afterBuild ?? [], ...(project.launch?.before ?? [])];
   const first = commands.flat().join(" ").replaceAll("script:", "");
   for (const root of new Set([directory, startDirectory])) {
-    const reached = reachedScripts(await readScripts(path.join(sourceDir, root)), first);
+    const reached = reachedScripts(await readScripts(sourceDir, root), first);
     const named = [...`${first} ; ${reached.join(" ; ")}`.matchAll(option)].map((match) => match[2] ?? "");
     for (const name of new Set(named)) {
       const file = path.posix.join(root, name);

@@ -33,7 +33,7 @@ export async function findManagedStart(
     const program = await withoutProcessManager(sourceDir, place, last.argv);
     if (program.join(" ") !== last.argv.join(" "))
       return { before: steps.filter((step) => !isUpkeep(step)), server: { argv: program, cwd: last.cwd } };
-    const called = stepsOfScript(last, await scripts(path.join(sourceDir, place)));
+    const called = stepsOfScript(last, await scripts(place));
     if (called === null) return null;
     steps.push(...called);
   }

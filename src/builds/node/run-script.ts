@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { showCommand } from "../detect/command-line.ts";
 import { joinSteps, parseStartLine } from "../detect/start-line.ts";
 import { BuildFailure } from "../failure.ts";
-import { isFileInside } from "../sources/inside.ts";
+import { isFileInside, readInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 import { installCommand } from "./install-command.ts";
 import { findManagedStart, type ManagedStart } from "./managed-start.ts";
@@ -26,7 +25,7 @@ export async function scriptCommand(
   { argv, searchPath, isStart = false }: { argv: readonly string[]; searchPath: string; isStart?: boolean },
 ): Promise<string[]> {
   const install = await installCommand(sourceDir, directory, searchPath);
-  const scripts = await readScripts(path.join(sourceDir, directory));
+  const scripts = await readScripts(sourceDir, directory);
   const name = scriptName(argv);
   const called = [`pre${name}`, name, `post${name}`].map((one) => scripts[one] ?? "").join(" ; ");
   const own = install?.manager ?? ["npm"];
@@ -66,7 +65,7 @@ export async function startCommand(
   if (managed !== null) return startManaged(sourceDir, directory, managed);
   if (!isScript(start)) return withOwnProgram(sourceDir, directory, start);
   const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath, isStart: true });
-  const scripts = await readScripts(path.join(sourceDir, directory));
+  const scripts = await readScripts(sourceDir, directory);
   const name = scriptName(start);
   const text = scripts[name];
   if (text === undefined || scripts[`pre${name}`] !== undefined) return viaManager();
@@ -91,7 +90,7 @@ export const managedStart = (
 ): Promise<ManagedStart | null> =>
   findManagedStart(sourceDir, directory, {
     argv: isScript(start) ? ["npm", "run", scriptName(start)] : start,
-    scripts: readScripts,
+    scripts: (place) => readScripts(sourceDir, place),
   });
 
 async function startManaged(sourceDir: string, directory: string, managed: ManagedStart): Promise<string[]> {
@@ -137,10 +136,11 @@ export async function withOwnProgram(sourceDir: string, directory: string, argv:
   }
 }
 
-/** Returns the scripts of the package.json in a directory. */
-export async function readScripts(directory: string): Promise<Record<string, string>> {
+/** Returns the scripts of the package.json in a directory, relative to the root of the source. */
+export async function readScripts(sourceDir: string, directory: string): Promise<Record<string, string>> {
   try {
-    const { scripts } = JSON.parse(await readFile(path.join(directory, "package.json"), "utf8")) as {
+    const text = await readInside(sourceDir, path.posix.join(directory, "package.json"));
+    const { scripts } = JSON.parse(text ?? "{}") as {
       scripts?: Record<string, string>;
     };
     return scripts ?? {};
