@@ -455,6 +455,9 @@ test("an organization that names the public client of another one has another re
     assert.notEqual(await create({ provider_id, ...fields }, { key }), ours);
     answered(await t.ask({ method: "DELETE", url: `/v2/auth/providers/${provider_id}`, key }));
   }
+  // Nor one that a server takes for the same because it ignores case.
+  const capitals = { provider_id: provider_id.toUpperCase(), client_id: "Public" };
+  assert.doesNotMatch(await create(capitals, { key }), new RegExp(provider_id, "i"));
   assert.equal(await create({ provider_id, client_id: "theirs" }, { key }), ours);
   const { state } = await w.begin(provider_id, { user_id: "mallory" }, { key });
   const url = `/v2/auth/providers/${provider_id}`;

@@ -212,6 +212,8 @@ eachDatabase("providers of one name get redirect URIs of their own if their code
     await add(url, "theirs");
   for (const method of ["none", "client_secret_post"]) await add("https://acme.example/token", " Oldest", { method });
   await add("https://acme.example/token", "secret");
+  await add("https://acme.example/token", "oldest", { name: "ACME" });
+  await add("https://other.example/token", "theirs", { name: "Acme" });
 
   assert.deepEqual(await migrate(db), ["0020_callbacks_of_providers.sql"]);
   const { rows } = await db.query<{ id: string }>(sql`select id from oauth_providers where not has_own_callback`);

@@ -145,10 +145,11 @@ export async function insertProvider(
 async function sharesName(trx: Trx, row: ProviderRow): Promise<boolean> {
   if (row.is_dynamic_client) return false;
   // Of two concurrent changes the second one sees the first. The embedded database runs one transaction at a time.
-  await trx.query(sql`select pg_advisory_xact_lock(${nameLock}, hashtext(${row.provider_id}))`);
+  await trx.query(sql`select pg_advisory_xact_lock(${nameLock}, hashtext(lower(${row.provider_id})))`);
+  // Some servers ignore the case of redirect URIs.
   const { rows } = await trx.query<ClientAt>(sql`
     select distinct token_url, client_id, token_endpoint_auth_method from oauth_providers
-     where provider_id = ${row.provider_id} and organization_id <> ${row.organization_id}
+     where lower(provider_id) = lower(${row.provider_id}) and organization_id <> ${row.organization_id}
        and not has_own_callback and not is_dynamic_client`);
   return rows.some((other) => originOf(other) !== originOf(row) || sharesPublicClient(other, row));
 }
