@@ -23,7 +23,18 @@ http.createServer((request, response) => {
   if (request.url === "/cookie") return response.end(JSON.stringify(request.headers.cookie ?? null));
   if (request.url === "/assistants/search") {
     response.setHeader("content-type", "application/json");
-    return response.end(JSON.stringify([{ assistant_id: "a", graph_id: ${JSON.stringify(canary)} }]));
+    return response.end(JSON.stringify([null, { assistant_id: "b", graph_id: 7 }, { assistant_id: "a", graph_id: ${JSON.stringify(canary)} }]));
+  }
+  if (request.url.startsWith("/threads/odd")) {
+    response.setHeader("content-type", "application/json");
+    const state = (id, odd) => ({ ...odd, checkpoint: { checkpoint_id: id }, values: { messages: [{ type: "ai", content: "said at " + id }] } });
+    const states = [state("2", { tasks: [{ interrupts: 4 }, 7, null], next: 5 }), null, state("1", { tasks: "none", next: { a: 1 } })];
+    const history = request.url.endsWith("/history");
+    return response.end(JSON.stringify(history ? states : request.url.includes("/runs") ? {} : { thread_id: "odd", status: "idle" }));
+  }
+  if (request.url === "/threads/search") {
+    response.setHeader("content-type", "application/json");
+    return response.end(JSON.stringify([{ thread_id: "odd", status: "idle" }]));
   }
   if (request.url === "/threads") response.setHeader("content-type", "application/json");
   if (request.url === "/threads") return response.end(JSON.stringify({ thread_id: ${JSON.stringify(`../../../v2/x${canary}`)} }));
@@ -125,6 +136,13 @@ test("text of users and agents is shown literally and never runs", async () => {
   await page.getByText("No deployments match these filters.").waitFor();
   assert.equal(await isBroken(page), false);
   assert.equal(await page.locator("a[href^='javascript:']").count(), 0);
+  await page.context().close();
+});
+
+test("a thread whose checkpoints have other shapes than agreed is shown as far as it can be read", async () => {
+  const page = await open();
+  await page.goto(`${pierhead.url}/o/${made.tenant_id}/host/deployments/${made.id}/threads?thread=odd`);
+  await page.getByText("said at 1").first().waitFor();
   await page.context().close();
 });
 

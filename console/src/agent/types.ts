@@ -211,3 +211,30 @@ function interruptsIn(found: unknown): Record<string, Interrupt[]> {
 
 export const checkpointIdOf = ({ checkpoint, checkpoint_id }: ThreadState): string | undefined =>
   checkpoint?.checkpoint_id ?? checkpoint_id;
+
+/** Returns a list, or an empty one. Agents are foreign servers: what should be a list may be anything. */
+export const listOf = <T>(found: unknown): T[] => (Array.isArray(found) ? (found as T[]) : []);
+
+const isObject = (found: unknown): found is Record<string, unknown> => typeof found === "object" && found !== null;
+
+/** Returns the assistants of an answer that can be named and called. */
+export const assistantsIn = (found: readonly unknown[]): Assistant[] =>
+  found.filter(
+    (one): one is Assistant & Record<string, unknown> =>
+      isObject(one) && typeof one["assistant_id"] === "string" && typeof one["graph_id"] === "string",
+  );
+
+/** Returns the checkpoints of an answer, with lists where the pages expect them. */
+export const statesIn = (found: unknown): ThreadState[] =>
+  listOf(found)
+    .filter(isObject)
+    .map((state) => ({
+      ...(state as unknown as ThreadState),
+      next: listOf(state["next"]).filter((name) => typeof name === "string"),
+      tasks: listOf(state["tasks"])
+        .filter(isObject)
+        .map((task) => ({
+          ...(task as unknown as Task),
+          interrupts: listOf<Interrupt>(task["interrupts"]).filter(isObject),
+        })),
+    }));

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { backOff } from "./back-off.ts";
 import { type Agent, AgentError, segment } from "./client.ts";
-import type { Run, Thread, ThreadState } from "./types.ts";
+import { listOf, type Run, statesIn, type Thread } from "./types.ts";
 
 export const historyMax = 100;
 const pace = backOff<Partial<Thread>>(4_000, 60_000, ({ status }) => status === "busy");
@@ -23,8 +23,7 @@ export function useThread(agent: Agent, deploymentId: string, threadId: string |
   });
   const history = useQuery({
     queryKey: [...key, "history"],
-    queryFn: async ({ signal }) =>
-      listOf<ThreadState>(await agent.call("POST", `${base}/history`, { limit: historyMax }, signal)),
+    queryFn: async ({ signal }) => statesIn(await agent.call("POST", `${base}/history`, { limit: historyMax }, signal)),
     enabled: isChosen,
   });
   const runs = useQuery({
@@ -45,9 +44,6 @@ export function useThread(agent: Agent, deploymentId: string, threadId: string |
   }, [changedAt, thread.data, history.refetch, runs.refetch]);
   return { thread, history, runs };
 }
-
-/** Agents are foreign servers: what should be a list may be anything. */
-const listOf = <T>(found: unknown): T[] => (Array.isArray(found) ? (found as T[]) : []);
 
 export const isGone = (error: unknown) => error instanceof AgentError && error.status === 404;
 

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
 import { type Agent, AgentError, isForeign, useAgent } from "../../agent/client.ts";
 import type { Assistant } from "../../agent/types.ts";
-import { isOwn } from "../../agent/types.ts";
+import { assistantsIn, isOwn } from "../../agent/types.ts";
 import { Address } from "../address.tsx";
 import { causeOf, Said } from "../cause.tsx";
 import { HealthActs } from "../health-banner.tsx";
@@ -18,7 +18,7 @@ async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assist
     if (!Array.isArray(found)) return null;
     // The graphs come first: the first assistant is the one that the playground begins with.
     // Servers answer in no order of their own, and the page has to begin with the same graph each time.
-    return (found as Assistant[]).toSorted(
+    return assistantsIn(found).toSorted(
       (a, b) => Number(isOwn(a)) - Number(isOwn(b)) || a.graph_id.localeCompare(b.graph_id, "en"),
     );
   } catch (error) {
