@@ -29,25 +29,28 @@ test("streams with bursts continue one at a time, and their servers take turns",
 });
 
 test("a stream that has ended leaves its turn to the next one", async () => {
-  const server = new BurstTurns({ pauseMs: 1 }).ofServer();
-  const continued: string[] = [];
+  const server = new BurstTurns({ pauseMs: 20 }).ofServer();
+  const seen: string[] = [];
   const stream = (name: string, isOpen: boolean) => () => {
-    continued.push(name);
+    seen.push(name);
+    setImmediate(() => seen.push(`end of the turn of ${name}`));
     return isOpen;
   };
   server.takeTurn(stream("ended", false));
-  server.takeTurn(stream("ended too", false));
   server.takeTurn(stream("open", true));
   server.takeTurn(stream("next", true));
   await eventually(
-    () => continued.length,
-    (count) => count > 0,
+    () => seen.length,
+    (count) => count === 6,
   );
-  assert.deepEqual(continued, ["ended", "ended too", "open"]);
-  await eventually(
-    () => continued.length,
-    (count) => count === 4,
-  );
+  assert.deepEqual(seen, [
+    "ended",
+    "open",
+    "end of the turn of ended",
+    "end of the turn of open",
+    "next",
+    "end of the turn of next",
+  ]);
 });
 
 test("requests begin at once, and in turns for a while after a burst of the same server", async () => {
